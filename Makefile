@@ -1,0 +1,45 @@
+# Every target makes the virtual environment it needs; nothing else has to be installed first
+# than Python 3.11+ (PYTHON=python3.12 chooses another).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FOR ?=
+WORKERS ?= 2
+
+.PHONY: help demo test lint bench format docs clean
+
+help:            ## this list
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
+
+$(VENV)/.dev: pyproject.toml setup.py constraints.txt src/runnel/records/_native.pyx
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends by itself
+	$(BIN)/python -m runnel.cli.demo $(if $(FOR),--for $(FOR))
+
+test: $(VENV)/.dev      ## every test that this machine can run; skips say why
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests
+
+lint: $(VENV)/.dev      ## ruff and mypy
+	$(BIN)/ruff check src tests bench setup.py
+	$(BIN)/ruff format --check src tests bench setup.py
+	$(BIN)/mypy
+
+format: $(VENV)/.dev    ## let ruff write the layout
+	$(BIN)/ruff check --fix src tests bench setup.py
+	$(BIN)/ruff format src tests bench setup.py
+
+bench: $(VENV)/.bench   ## throughput next to the loopback ceiling and, where it can be had, Apache Kafka
+	$(BIN)/python -m bench.throughput
+
+docs: $(VENV)/.dev      ## write the generated pages again
+	$(BIN)/python -m runnel.cli.docs
+
+clean:           ## remove the environment and build products
+	rm -rf $(VENV) build src/*.egg-info .cache

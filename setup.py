@@ -1,0 +1,14 @@
+"""The one native module, optional: where no compiler is found the pure-Python twin serves."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "runnel.records._native",
+            ["src/runnel/records/_native.pyx"],
+            optional=True,
+            extra_compile_args=["-O3"],
+        )
+    ]
+)
