@@ -1,0 +1,61 @@
+"""Jars from Maven Central, as class paths."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from bench.cache import Unavailable, built_once, cache_folder, require_tool, resolve
+
+JAVA_VERSION_MIN = 17
+
+
+@dataclass(frozen=True)
+class Classpath:
+    """The jars of some artifacts and of everything that these need, in one folder."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, name: str, coordinates: Sequence[str], cache: Path | None = None) -> Classpath:
+        """Resolve `group:artifact:version` coordinates once; later calls find them in the cache."""
+        require_tool("java")
+        folder = (cache or cache_folder("kafka", "RUNNEL_KAFKA_CACHE")) / name
+        return cls(built_once(folder, lambda unfinished: _copy_jars(coordinates, unfinished)))
+
+    def __str__(self) -> str:
+        return os.pathsep.join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
+
+    def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """The command line that runs a main class (or a source file) on this class path."""
+        return [require_tool("java"), *options, "-cp", str(self), main, *arguments]
+
+
+def _copy_jars(coordinates: Sequence[str], folder: Path) -> None:
+    maven = require_tool("mvn")
+    project = folder / "project"
+    project.mkdir()
+    (project / "pom.xml").write_text(_pom(coordinates))
+    copy = [maven, "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+    resolve(copy, what=f"{', '.join(coordinates)} from Maven Central", cwd=project)
+    shutil.rmtree(project)
+    if not any(folder.glob("*.jar")):
+        raise Unavailable("Maven copied no jars")
+
+
+def _pom(coordinates: Sequence[str]) -> str:
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+            *(escape(part) for part in coordinate.split(":"))
+        )
+        for coordinate in coordinates
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion>"
+        "<groupId>runnel</groupId><artifactId>classpath</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
