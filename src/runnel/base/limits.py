@@ -5,3 +5,50 @@ these are the ones that protect the process itself.
 """
 
 MIB = 1024 * 1024
+
+# One request may not make the broker create folders for minutes; Kafka's controller has the same bound.
+PARTITIONS_PER_REQUEST_MAX = 10_000
+
+# A client id or topic name in a log line: enough to recognise it, too little to flood the log.
+LOG_TEXT_LENGTH_MAX = 200
+
+# One receive buffer serves all connections of an event loop; a frame larger than what is left
+# in it is read straight into its own memory.
+RECEIVE_SCRATCH_BYTES = 64 * 1024
+
+# The memory of a half-read frame is at most this many times what its sender has really sent.
+FRAME_GROWTH_FACTOR = 4
+FRAME_FIRST_BYTES_MIN = 1024
+
+# How far a connection reads ahead while one of its requests is being served.
+READ_AHEAD_FRAMES_MAX = 16
+
+# A peer that does not read its replies holds at most one reply beyond this.
+WRITE_BUFFER_BYTES_MAX = 1 * MIB
+
+# Descriptors kept free for segments, the metadata store and the listener itself.
+RESERVED_DESCRIPTORS = 256
+
+# A compressed batch is opened to be checked. Java and librdkafka producers fill at most 1 MB before they compress, so
+# 64 MiB is far from any honest batch and small enough to be opened a few at a time.
+DECOMPRESSED_BATCH_BYTES_MAX = 64 * MIB
+
+# Producers write one gzip member or zstd frame a batch. Kafka reads on, and so do we, but a batch of nothing but empty
+# ones would cost a decompressor each.
+COMPRESSED_STREAMS_PER_BATCH_MAX = 64
+
+# A refused batch names the records that are to blame; more names than these help nobody.
+RECORD_ERRORS_PER_BATCH_MAX = 64
+
+# How often connections are looked through for idle and stalled ones.
+CONNECTION_SWEEP_INTERVAL_S = 1.0
+
+# Oddities of one peer that are logged; the rest of them are kept quiet.
+NOTES_PER_CONNECTION_MAX = 8
+
+# Producer ids reserved at a time; a restart wastes at most this many of 2**63.
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+# A frame's pieces below this are joined before they are written: copying 16 KiB costs less
+# than one more entry in the kernel's vector. Larger pieces are records, and stay uncopied.
+FRAME_PIECE_JOINED_BYTES_MAX = 16 * 1024

@@ -1,0 +1,1 @@
+"""The declarations of all messages, one module per family of APIs."""

@@ -1,0 +1,119 @@
+"""The types that fields have on the wire, and the readings of them that both codecs share.
+
+A type here is only a description. The compiled codec turns descriptions into source code
+and the reference codec walks them; neither keeps anything in them.
+"""
+
+import uuid
+from typing import Any, TypeAlias
+
+from runnel.protocol.errors import RemoteProtocolError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Records: TypeAlias = Buffer | list[Buffer] | None
+
+ZERO_UUID = uuid.UUID(int=0)
+FRESH: object = object()  # the default of what can be changed: a new list or struct each time
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+OPERATIONS_UNASKED = -(2**31)  # in a bit field of authorized operations: the client did not ask for them
+STRING_SIZE_MAX = 0x7FFF  # the old form counts in an int16, and Kafka holds the new form to the same bound
+
+
+class WireType:
+    """What a field looks like on the wire."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: object) -> None:
+        self.name = name
+        self.default = default
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Fixed(WireType):
+    """A value that always takes the same number of bytes; `format` is its letter in the struct module."""
+
+    __slots__ = ("format", "size")
+
+    def __init__(self, name: str, format: str, size: int, default: object) -> None:
+        super().__init__(name, default)
+        self.format = format
+        self.size = size
+
+
+class Sized(WireType):
+    """Bytes behind their length."""
+
+    __slots__ = ()
+
+
+class Array(WireType):
+    """Elements behind their count; an element is a fixed or sized value, or a struct."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, element: WireType | type[Any]) -> None:
+        super().__init__(f"array({element.__name__ if isinstance(element, type) else element.name})", FRESH)
+        self.element = element
+
+
+BOOLEAN = Fixed("BOOLEAN", "?", 1, False)
+INT8 = Fixed("INT8", "b", 1, 0)
+INT16 = Fixed("INT16", "h", 2, 0)
+INT32 = Fixed("INT32", "i", 4, 0)
+INT64 = Fixed("INT64", "q", 8, 0)
+UINT16 = Fixed("UINT16", "H", 2, 0)
+FLOAT64 = Fixed("FLOAT64", "d", 8, 0.0)
+UUID = Fixed("UUID", "16s", 16, ZERO_UUID)
+STRING = Sized("STRING", "")
+BYTES = Sized("BYTES", b"")
+RECORDS = Sized("RECORDS", None)
+
+
+def array(element: WireType | type[Any]) -> Array:
+    """An array of `element`, which is a wire type or the class of a struct."""
+    return Array(element)
+
+
+def encode_varint(value: int) -> bytes:
+    """An unsigned integer in groups of seven bits, the lowest first."""
+    pieces = bytearray()
+    while value > 0x7F:
+        pieces.append(value & 0x7F | 0x80)
+        value >>= 7
+    pieces.append(value)
+    return bytes(pieces)
+
+
+def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned 32-bit integer and return it with the position behind it."""
+    value = shift = 0
+    while True:
+        if position >= len(data):
+            raise RemoteProtocolError("the data ends inside a varint")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise RemoteProtocolError("a varint is longer than five bytes")
+    if value > 0xFFFFFFFF:
+        raise RemoteProtocolError("a varint is greater than 32 bits hold")
+    return value, position
+
+
+def skip_tagged_fields(data: Buffer, position: int) -> int:
+    """Step over a tagged section of which no field is known (KIP-482)."""
+    count, position = decode_varint(data, position)
+    for _ in range(count):
+        _, position = decode_varint(data, position)
+        size, position = decode_varint(data, position)
+        position += size
+        if position > len(data):
+            raise RemoteProtocolError("a tagged field is larger than the data that is left")
+    return position
