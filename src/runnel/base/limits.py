@@ -52,3 +52,8 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 # A frame's pieces below this are joined before they are written: copying 16 KiB costs less
 # than one more entry in the kernel's vector. Larger pieces are records, and stay uncopied.
 FRAME_PIECE_JOINED_BYTES_MAX = 16 * 1024
+
+# Storage: how much of a segment is read at once. A scan reads much, because it reads everything; a
+# lookup starts at most one index interval (4 KiB) before its batch, and two pages mostly hold it.
+SCAN_CHUNK_BYTES = MIB
+LOOKUP_CHUNK_BYTES = 8192
