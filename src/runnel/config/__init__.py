@@ -1,0 +1,27 @@
+"""One declaration per option: parsing, validation, DescribeConfigs and docs all come from it."""
+
+from runnel.config.alter import Alteration, AlterOperation, alter_broker_configs, alter_topic_overrides
+from runnel.config.broker import BrokerConfig, validate_dynamic_broker_configs
+from runnel.config.configuration import ConfigEntry, ConfigSource, ConfigSynonym
+from runnel.config.error import ConfigError, InvalidConfigError
+from runnel.config.listener import Listener
+from runnel.config.load import load_broker_config
+from runnel.config.topic import TopicConfig, validate_topic_overrides
+
+__all__ = [
+    "AlterOperation",
+    "Alteration",
+    "BrokerConfig",
+    "ConfigEntry",
+    "ConfigError",
+    "ConfigSource",
+    "ConfigSynonym",
+    "InvalidConfigError",
+    "Listener",
+    "TopicConfig",
+    "alter_broker_configs",
+    "alter_topic_overrides",
+    "load_broker_config",
+    "validate_dynamic_broker_configs",
+    "validate_topic_overrides",
+]

@@ -1,0 +1,58 @@
+"""Checks of option values: each says in words what it accepts, for error messages and for the docs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[T]):
+    """A condition on a value, with the words for what it accepts.
+
+    `refusal` may know a better sentence for particular values; it answers None to use the general one.
+    """
+
+    accepts: str
+    holds: Callable[[T], bool]
+    refusal: Callable[[T], str | None] = lambda _: None
+
+    def complaint(self, value: T) -> str | None:
+        """Return why `value` is refused, or None when it is fine."""
+        if self.holds(value):
+            return None
+        return self.refusal(value) or f"must be {self.accepts}"
+
+
+def at_least(minimum: float) -> Check[float]:
+    """Accept numbers from `minimum` up."""
+    return Check(f"at least {minimum}", lambda value: value >= minimum)
+
+
+def between(minimum: float, maximum: float) -> Check[float]:
+    """Accept numbers from `minimum` to `maximum`, both included."""
+    return Check(f"between {minimum} and {maximum}", lambda value: minimum <= value <= maximum)
+
+
+def unlimited_or_at_least(minimum: float) -> Check[float]:
+    """Accept -1, which means no limit, and numbers from `minimum` up."""
+    return Check(f"-1 (no limit) or at least {minimum}", lambda value: value == -1 or value >= minimum)
+
+
+def one_of(*choices: str) -> Check[str]:
+    """Accept exactly the words in `choices`."""
+    return Check(f"one of {', '.join(choices)}", lambda value: value in choices)
+
+
+def only(choice: str, reason: str) -> Check[str]:
+    """Accept the single word that Runnel can do today, and say why for every other."""
+    return Check(choice, lambda value: value == choice, lambda _: f"{reason}; it must be {choice}")
+
+
+def non_empty_list() -> Check[tuple[str, ...]]:
+    """Accept lists with at least one item, none of them empty and none twice."""
+    return Check(
+        "a list of different, non-empty items",
+        lambda items: len(items) > 0 and all(items) and len(set(items)) == len(items),
+    )

@@ -1,0 +1,79 @@
+"""Inert options of clusters: a single broker has no quorum to vote in and no replicas to keep in step."""
+
+from runnel.config.check import Check, at_least, only
+from runnel.config.declaration import boolean, integer, long, string, string_list
+from runnel.config.inert import inert
+from runnel.config.option import INT64_MAX
+from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
+
+_ALONE = "a Runnel broker is its own controller and joins no others yet"
+
+# A file that names other controllers asks for a cluster: starting alone would be something else.
+_SINGLE_NODE: Check[tuple[str, ...]] = Check(
+    "broker,controller",
+    lambda roles: sorted(roles) == ["broker", "controller"],
+    lambda _: f"{_ALONE}; it must be broker,controller",
+)
+_ONE_SERVER: Check[tuple[str, ...]] = Check(
+    "at most one controller",
+    lambda servers: len(servers) <= 1,
+    lambda _: f"{_ALONE}; it must name at most one controller",
+)
+
+CLUSTER_OPTIONS = (
+    *inert(
+        "a single broker keeps its own metadata; there is no controller quorum",
+        string_list("process.roles", (), "The roles of the process.", check=_SINGLE_NODE),
+        string_list("controller.quorum.voters", (), "The controllers.", check=_ONE_SERVER),
+        string_list("controller.quorum.bootstrap.servers", (), "Where controllers are found.", check=_ONE_SERVER),
+        integer("controller.quorum.append.linger.ms", 25, "The wait for more to append.", check=at_least(0)),
+        boolean("controller.quorum.auto.join.enable", False, "Whether to join the quorum unasked."),
+        integer("controller.quorum.election.backoff.max.ms", SECOND_MS, "The wait before voting.", check=at_least(0)),
+        integer("controller.quorum.election.timeout.ms", SECOND_MS, "The wait for votes.", check=at_least(0)),
+        integer("controller.quorum.fetch.timeout.ms", 2 * SECOND_MS, "The wait for the leader.", check=at_least(0)),
+        integer("controller.quorum.request.timeout.ms", 2 * SECOND_MS, "The wait for a reply.", check=at_least(0)),
+        integer("controller.quorum.retry.backoff.ms", 20, "The wait between attempts.", check=at_least(0)),
+        integer("controller.socket.timeout.ms", 30 * SECOND_MS, "The wait for the controller."),
+        integer("broker.heartbeat.interval.ms", 2 * SECOND_MS, "How often a broker says that it lives."),
+        integer("broker.session.timeout.ms", 9 * SECOND_MS, "When a silent broker counts as gone."),
+        integer("initial.broker.registration.timeout.ms", MINUTE_MS, "The wait for registration."),
+        long("server.max.startup.time.ms", INT64_MAX, "The wait for the start.", check=at_least(0)),
+        long("metadata.log.max.record.bytes.between.snapshots", 20 * MIB, "When to snapshot.", check=at_least(1)),
+        long("metadata.log.max.snapshot.interval.ms", HOUR_MS, "When to snapshot.", check=at_least(0)),
+        integer("metadata.log.segment.bytes", GIB, "The size of a metadata segment.", check=at_least(8 * MIB)),
+        long("metadata.log.segment.ms", 7 * DAY_MS, "The age of a metadata segment."),
+        integer("metadata.max.idle.interval.ms", 500, "How often to write when idle.", check=at_least(0)),
+        long("metadata.max.retention.bytes", 100 * MIB, "How much of the metadata log is kept."),
+        long("metadata.max.retention.ms", 7 * DAY_MS, "How long the metadata log is kept."),
+    ),
+    *inert(
+        "a single broker has no other replicas",
+        boolean("auto.leader.rebalance.enable", True, "Whether leaders move back to their own brokers."),
+        boolean("controlled.shutdown.enable", True, "Whether leadership is handed over before stopping."),
+        integer("controlled.shutdown.max.retries", 3, "The attempts to hand it over."),
+        long("controlled.shutdown.retry.backoff.ms", 5 * SECOND_MS, "The wait between them."),
+        boolean("follower.fetch.last.tiered.offset.enable", False, "Where a new follower begins."),
+        long("leader.imbalance.check.interval.seconds", 300, "How often leaders are looked at.", check=at_least(1)),
+        integer("leader.imbalance.per.broker.percentage", 10, "How uneven leaders may be."),
+        integer("num.replica.fetchers", 1, "The fetchers for each other broker.", check=at_least(1)),
+        integer("replica.fetch.backoff.ms", SECOND_MS, "The wait after an error.", check=at_least(0)),
+        integer("replica.fetch.max.bytes", MIB, "The bytes to fetch from a partition.", check=at_least(0)),
+        integer("replica.fetch.min.bytes", 1, "The bytes to wait for."),
+        integer("replica.fetch.response.max.bytes", 10 * MIB, "The bytes to fetch at once.", check=at_least(0)),
+        integer("replica.fetch.wait.max.ms", 500, "How long to wait for bytes."),
+        long("replica.high.watermark.checkpoint.interval.ms", 5 * SECOND_MS, "How often high watermarks are kept."),
+        long("replica.lag.time.max.ms", 30 * SECOND_MS, "When a follower counts as out of sync."),
+        integer("replica.socket.receive.buffer.bytes", 64 * KIB, "The receive buffer of a fetcher."),
+        integer("replica.socket.timeout.ms", 30 * SECOND_MS, "The wait for a reply."),
+        integer("request.timeout.ms", 30 * SECOND_MS, "The wait for another broker."),
+        string(
+            "security.inter.broker.protocol",
+            "PLAINTEXT",
+            "The security protocol between brokers.",
+            check=only("PLAINTEXT", "TLS and SASL are not supported yet"),
+        ),
+        long("socket.connection.setup.timeout.max.ms", 30 * SECOND_MS, "The longest wait for a connection."),
+        long("socket.connection.setup.timeout.ms", 10 * SECOND_MS, "The first wait for a connection."),
+        boolean("unclean.leader.election.enable", False, "Whether a replica that lost records may lead."),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Listeners: the addresses a broker opens, and those it tells clients to use."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runnel.config.error import ConfigError
+
+SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
+KAFKA_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, never bound by itself
+
+_LISTENER = re.compile(
+    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>[0-9]{1,5})"
+)
+_HOST = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A named address; an empty host means every interface, port 0 means any free port."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    @property
+    def wildcard(self) -> bool:
+        """Whether the host stands for every interface and so cannot be given to clients."""
+        return self.host in WILDCARD_HOSTS
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What the listener options of a broker amount to."""
+
+    opened: tuple[Listener, ...]
+    controller: tuple[Listener, ...]
+    advertised: Mapping[str, Listener]
+
+    def advertise(self, name: str, bound_port: int, default_host: str) -> Listener:
+        """Return the address for clients of an open listener, with what was left open filled in."""
+        listener = self.advertised[name]
+        host = default_host if listener.wildcard else listener.host
+        return replace(listener, host=host, port=listener.port or bound_port)
+
+
+def resolve_endpoints(
+    listeners: Sequence[str],
+    advertised: Sequence[str] | None,
+    protocol_map: str,
+    controller_names: Sequence[str],
+    inter_broker_name: str | None,
+) -> Endpoints:
+    """Work out the listeners from the texts of the five options, or raise `ConfigError` for the first that is wrong."""
+    controllers = {name.upper() for name in controller_names}
+    protocols = dict.fromkeys(controllers, "PLAINTEXT") | parse_protocol_map(
+        "listener.security.protocol.map", protocol_map
+    )
+    parsed = parse_listeners("listeners", listeners, protocols)
+    opened = tuple(listener for listener in parsed if listener.name not in controllers)
+    if not opened:
+        raise ConfigError("listeners", "listeners: all are controller listeners, none is left for clients")
+    check_protocols("listeners", opened)
+    check_addresses("listeners", opened)
+    names = [listener.name for listener in opened]
+    if inter_broker_name is not None and inter_broker_name.upper() not in names:
+        message = f"inter.broker.listener.name: {inter_broker_name} is not one of the listeners {', '.join(names)}"
+        raise ConfigError("inter.broker.listener.name", message)
+    told = {listener.name: listener for listener in opened}
+    for listener in parse_listeners("advertised.listeners", advertised or (), protocols):
+        if listener.name not in controllers:
+            told[listener.name] = _check_advertised(listener, names)
+    return Endpoints(opened, tuple(listener for listener in parsed if listener.name in controllers), told)
+
+
+def parse_listeners(option: str, items: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """Parse the listeners of an option; `protocols` maps listener names to security protocols."""
+    listeners = tuple(_parse_listener(option, item, protocols) for item in items)
+    names = [listener.name for listener in listeners]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(option, f"{option}: listener name {name} is used more than once")
+    return listeners
+
+
+def check_addresses(option: str, listeners: Iterable[Listener]) -> None:
+    """Raise when two listeners want the same address."""
+    seen: dict[tuple[str, int], Listener] = {}
+    for listener in listeners:
+        other = seen.setdefault((listener.host, listener.port), listener)
+        if other is not listener and listener.port != 0:
+            raise ConfigError(option, f"{option}: {other} and {listener} want the same address")
+
+
+def check_protocols(option: str, listeners: Iterable[Listener]) -> None:
+    """Raise for a listener whose security protocol Runnel cannot speak yet."""
+    for listener in listeners:
+        if listener.security_protocol not in SUPPORTED_PROTOCOLS:
+            message = f"{option}: {listener} uses {listener.security_protocol}, which Runnel does not support yet"
+            raise ConfigError(option, f"{message}; only {', '.join(SUPPORTED_PROTOCOLS)} is")
+
+
+def parse_protocol_map(option: str, text: str) -> dict[str, str]:
+    """Parse `NAME:PROTOCOL,…`; the four protocols' own names are always there."""
+    protocols = {protocol: protocol for protocol in KAFKA_PROTOCOLS}
+    seen: set[str] = set()
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not (name and colon) or protocol not in KAFKA_PROTOCOLS:
+            raise ConfigError(option, f"{option}: {item!r} is not NAME:PROTOCOL, one of {', '.join(KAFKA_PROTOCOLS)}")
+        if name in seen:
+            raise ConfigError(option, f"{option}: listener name {name} is mapped more than once")
+        seen.add(name)
+        protocols[name] = protocol
+    return protocols
+
+
+def _parse_listener(option: str, item: str, protocols: Mapping[str, str]) -> Listener:
+    match = _LISTENER.fullmatch(item)
+    if match is None or not _HOST.fullmatch(match["host"] or ""):
+        raise ConfigError(option, f"{option}: {item!r} is not a listener of the form NAME://HOST:PORT")
+    name = match["name"].upper()
+    port = int(match["port"])
+    if port > 65535:
+        raise ConfigError(option, f"{option}: {item!r} has a port above 65535")
+    if name not in protocols:
+        raise ConfigError(
+            option, f"{option}: no security protocol is defined for listener {name}; set listener.security.protocol.map"
+        )
+    return Listener(name, match["six"] or match["host"] or "", port, protocols[name])
+
+
+def _check_advertised(listener: Listener, names: Sequence[str]) -> Listener:
+    option = "advertised.listeners"
+    if listener.name not in names:
+        raise ConfigError(option, f"{option}: {listener.name} is not one of the listeners {', '.join(names)}")
+    if listener.host in ("0.0.0.0", "::"):  # noqa: S104
+        raise ConfigError(option, f"{option}: {listener} names every interface, which no client can connect to")
+    return listener

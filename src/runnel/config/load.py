@@ -1,0 +1,99 @@
+"""A broker's configuration from its three sources: `--set` goes before the environment, that before the file."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runnel.config.broker import BrokerConfig, broker_options
+from runnel.config.configuration import suggestion
+from runnel.config.error import ConfigError, InvalidConfigError
+from runnel.config.properties import PropertiesError, read_properties
+from runnel.config.refusal import broker_refusal
+
+ENVIRONMENT_PREFIX = "RUNNEL_"
+
+RESERVED_VARIABLES = frozenset(
+    {"RUNNEL_BOOTSTRAP_SERVER", "RUNNEL_KAFKA_CACHE", "RUNNEL_PURE_PYTHON", "RUNNEL_TEST_TARGET"}
+)
+"""Variables that are not broker options: they belong to the command line, the build and the tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One name and text with the words for where it stands."""
+
+    name: str
+    text: str
+    origin: str
+
+
+def load_broker_config(
+    properties_file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]
+) -> BrokerConfig:
+    """Return the configuration, or raise `ConfigError` telling everything that is wrong and where it stands."""
+    problems: list[ConfigError] = []
+    settings: dict[str, Setting] = {}
+    notices: list[str] = []
+    for setting in _file_settings(properties_file, problems):
+        if setting.name in settings:
+            notices.append(f"{setting.origin}: {setting.name} is set again and replaces the earlier value")
+        settings[setting.name] = setting
+    for setting in (*_environment_settings(environment, problems), *_override_settings(overrides, problems)):
+        settings[setting.name] = setting
+    try:
+        config = BrokerConfig({name: setting.text for name, setting in settings.items()})
+    except ConfigError as error:
+        raise InvalidConfigError([*problems, *_located(error, settings)]) from None
+    if problems:
+        raise InvalidConfigError(problems)
+    return config.with_notices(notices)
+
+
+def environment_name(name: str) -> str:
+    """Return the environment variable of an option: RUNNEL_LOG_RETENTION_MS for log.retention.ms."""
+    return ENVIRONMENT_PREFIX + name.removeprefix("runnel.").replace(".", "_").upper()
+
+
+def _file_settings(path: Path | None, problems: list[ConfigError]) -> Iterator[Setting]:
+    if path is None:
+        return
+    try:
+        properties = read_properties(path)
+    except PropertiesError as error:
+        problems.append(ConfigError(str(path), f"{path}:{error.line}: {error}"))
+        return
+    except OSError as error:
+        problems.append(ConfigError(str(path), f"cannot read {path}: {error.strerror}"))
+        return
+    for entry in properties:
+        yield Setting(entry.name, entry.value, f"{path}:{entry.line}")
+
+
+def _environment_settings(environment: Mapping[str, str], problems: list[ConfigError]) -> Iterator[Setting]:
+    names = {environment_name(name): name for name in broker_options()}
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in RESERVED_VARIABLES:
+            continue
+        if variable in names:
+            yield Setting(names[variable], text, f"environment variable {variable}")
+            continue
+        # No declared name: take the plain spelling, so that an option refused by name says why.
+        guess = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+        reason = broker_refusal(guess) or f"no option has this name{suggestion(variable, names)}"
+        problems.append(ConfigError(variable, f"environment variable {variable}: {reason}"))
+
+
+def _override_settings(overrides: Sequence[str], problems: list[ConfigError]) -> Iterator[Setting]:
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals or not name.strip():
+            problems.append(ConfigError(override, f"--set {override}: must be NAME=VALUE"))
+        else:
+            yield Setting(name.strip(), text, "--set")
+
+
+def _located(error: ConfigError, settings: Mapping[str, Setting]) -> Iterator[ConfigError]:
+    for problem in error.problems if isinstance(error, InvalidConfigError) else (error,):
+        setting = settings.get(problem.name)
+        origin = "" if setting is None else f"{setting.origin}: "
+        yield ConfigError(problem.name, f"{origin}{problem.message}")

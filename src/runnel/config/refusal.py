@@ -1,0 +1,122 @@
+"""Options that Kafka has and Runnel refuses by name, each with the reason.
+
+An option belongs here, and not among the inert ones, when starting without it would give the user
+something else than the file asks for: a cluster that is not joined, a listener that is not
+encrypted, data in another place.
+"""
+
+from collections.abc import Mapping
+
+_ZOOKEEPER = "brokers that coordinate through ZooKeeper come with cluster support, which this version does not have yet"
+_SECURITY = "TLS, SASL and access control are not supported yet, and starting without them would leave the broker open"
+_TIERED = "tiered storage is not supported yet"
+_QUOTA = "quotas are not supported yet"
+_PLUGIN = "Runnel does not load Java classes"
+_LISTENERS = "Kafka itself removed it: use listeners and advertised.listeners"
+_FIXED = "its behaviour is fixed in Runnel"
+
+_BROKER_NAMES: Mapping[str, str] = {
+    "advertised.host.name": _LISTENERS,
+    "advertised.port": _LISTENERS,
+    "allow.everyone.if.no.acl.found": _SECURITY,
+    "alter.config.policy.class.name": _PLUGIN,
+    "authorizer.class.name": _SECURITY,
+    "client.quota.callback.class": _PLUGIN,
+    "config.providers": _PLUGIN,
+    "connection.failed.authentication.delay.ms": _SECURITY,
+    "connections.max.reauth.ms": _SECURITY,
+    "control.plane.listener.name": _ZOOKEEPER,
+    "cordoned.log.dirs": "log folders cannot be cordoned off yet",
+    "create.topic.policy.class.name": _PLUGIN,
+    "early.start.listeners": _SECURITY,
+    "host.name": _LISTENERS,
+    "kafka.metrics.reporters": _PLUGIN,
+    "log.dir.failure.timeout.ms": _FIXED,
+    "log.local.retention.bytes": _TIERED,
+    "log.local.retention.ms": _TIERED,
+    "max.connection.creation.rate": "a limit on new connections per second is not supported yet",
+    "max.connections.per.ip.overrides": "only one limit for all addresses, max.connections.per.ip, is supported",
+    "metadata.log.dir": "cluster metadata is kept in the first folder of log.dirs",
+    "metric.reporters": _PLUGIN,
+    "node.rack": "the option is broker.rack",
+    "port": _LISTENERS,
+    "principal.builder.class": _SECURITY,
+    "replica.selector.class": _PLUGIN,
+    "reserved.broker.max.id": _ZOOKEEPER,
+    "super.users": _SECURITY,
+    "telemetry.max.bytes": "client metrics are not supported yet",
+    "unstable.api.versions.enable": _FIXED,
+    "unstable.feature.versions.enable": _FIXED,
+}
+
+_BROKER_PREFIXES: Mapping[str, str] = {
+    "broker.id.generation.": _ZOOKEEPER,
+    "broker.session.uuid": _ZOOKEEPER,
+    "confluent.": "it is an option of Confluent Server, not of Apache Kafka",
+    "delegation.token.": _SECURITY,
+    "errors.deadletterqueue.": "share groups are not supported yet",
+    "follower.replication.throttled.": _QUOTA,
+    "leader.replication.throttled.": _QUOTA,
+    "listener.name.": _SECURITY,
+    "password.encoder.": _SECURITY,
+    "quota.": _QUOTA,
+    "remote.": _TIERED,
+    "replica.alter.log.dirs.": _QUOTA,
+    "replication.quota.": _QUOTA,
+    "alter.log.dirs.": _QUOTA,
+    "controller.quota.": _QUOTA,
+    "sasl.": _SECURITY,
+    "security.providers": _PLUGIN,
+    "ssl.": _SECURITY,
+    "zookeeper.": _ZOOKEEPER,
+}
+
+_COMPACTION = "log compaction is not supported yet"
+_RECOMPRESSION = "the broker keeps the compression of the producer"
+
+TOPIC_REFUSALS: Mapping[str, str] = {
+    "compression.gzip.level": _RECOMPRESSION,
+    "compression.lz4.level": _RECOMPRESSION,
+    "compression.zstd.level": _RECOMPRESSION,
+    "delete.retention.ms": _COMPACTION,
+    "errors.deadletterqueue.group.enable": "share groups are not supported yet",
+    "follower.replication.throttled.replicas": _QUOTA,
+    "internal.segment.bytes": "it exists for Kafka's own tests",
+    "leader.replication.throttled.replicas": _QUOTA,
+    "local.retention.bytes": _TIERED,
+    "local.retention.ms": _TIERED,
+    "max.compaction.lag.ms": _COMPACTION,
+    "message.downconversion.enable": "Kafka itself removed it",
+    "message.format.version": "Kafka itself removed it",
+    "message.timestamp.difference.max.ms": (
+        "Kafka itself removed it: use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+    ),
+    "min.cleanable.dirty.ratio": _COMPACTION,
+    "min.compaction.lag.ms": _COMPACTION,
+    "preallocate": "segments grow as they are written",
+    "remote.copy.lag.bytes": _TIERED,
+    "remote.copy.lag.ms": _TIERED,
+    "remote.log.copy.disable": _TIERED,
+    "remote.log.delete.on.disable": _TIERED,
+    "remote.storage.enable": _TIERED,
+    "unclean.leader.election.enable": "replication is not supported yet",
+}
+
+
+def broker_refusal(name: str) -> str | None:
+    """Return why a broker option of Kafka is refused, or None when the name is not one of those."""
+    reason = _BROKER_NAMES.get(name)
+    if reason is None:
+        reason = next((text for prefix, text in _BROKER_PREFIXES.items() if name.startswith(prefix)), None)
+    return None if reason is None else unsupported(name, reason)
+
+
+def topic_refusal(name: str) -> str | None:
+    """Return why a topic option of Kafka is refused, or None when the name is not one of those."""
+    reason = TOPIC_REFUSALS.get(name)
+    return None if reason is None else unsupported(name, reason)
+
+
+def unsupported(name: str, reason: str) -> str:
+    """Return the sentence for an option that Kafka has and Runnel does not."""
+    return f"{name} is a Kafka option that Runnel does not support: {reason}"

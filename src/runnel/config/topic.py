@@ -1,0 +1,227 @@
+"""The options of a topic, and how a topic's values follow from its overrides and the broker's defaults."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from runnel.config.broker import BrokerConfig
+from runnel.config.check import at_least
+from runnel.config.configuration import (
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    Configuration,
+    parse_options,
+    raise_problems,
+    suggestion,
+)
+from runnel.config.declaration import integer, long, string, string_list
+from runnel.config.error import ConfigError
+from runnel.config.option import INT64_MAX, BrokerSynonym, Option, render_value
+from runnel.config.policy import CLEANUP_POLICY, COMPRESSION, TIMESTAMP_TYPE
+from runnel.config.refusal import topic_refusal
+from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS
+
+
+class TopicConfig(Configuration):
+    """The options that one topic lives by; build it with `resolve`."""
+
+    overrides: Mapping[str, str]
+    _broker: BrokerConfig
+
+    cleanup_policy = string_list(
+        "cleanup.policy",
+        ("delete",),
+        "What happens to old segments: delete removes them by age and by size.",
+        check=CLEANUP_POLICY,
+        broker_synonyms=(BrokerSynonym("log.cleanup.policy"),),
+    )
+    compression_type = string(
+        "compression.type",
+        "producer",
+        "The compression of stored batches: producer keeps each batch as it came.",
+        check=COMPRESSION,
+        broker_synonyms=(BrokerSynonym("compression.type"),),
+    )
+    file_delete_delay_ms = long(
+        "file.delete.delay.ms",
+        MINUTE_MS,
+        "How long a segment that left the log stays on disk, so that reads under way can finish.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.segment.delete.delay.ms"),),
+    )
+    flush_messages = long(
+        "flush.messages",
+        INT64_MAX,
+        "After how many new records the log is forced to disk; by default the operating system decides.",
+        check=at_least(1),
+        broker_synonyms=(BrokerSynonym("log.flush.interval.messages"),),
+    )
+    flush_ms = long(
+        "flush.ms",
+        INT64_MAX,
+        "How long a record may wait before the log is forced to disk; by default the operating system decides.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.flush.interval.ms"), BrokerSynonym("log.flush.scheduler.interval.ms")),
+    )
+    index_interval_bytes = integer(
+        "index.interval.bytes",
+        4 * KIB,
+        "How many bytes of log lie between two entries of the offset index.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.index.interval.bytes"),),
+    )
+    max_message_bytes = integer(
+        "max.message.bytes",
+        MIB + 12,
+        "The largest record batch that the topic takes, after compression.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("message.max.bytes"),),
+    )
+    message_timestamp_after_max_ms = long(
+        "message.timestamp.after.max.ms",
+        HOUR_MS,
+        "How far in the future a record's CreateTime may lie.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.message.timestamp.after.max.ms"),),
+    )
+    message_timestamp_before_max_ms = long(
+        "message.timestamp.before.max.ms",
+        INT64_MAX,
+        "How far in the past a record's CreateTime may lie.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.message.timestamp.before.max.ms"),),
+    )
+    message_timestamp_type = string(
+        "message.timestamp.type",
+        "CreateTime",
+        "Whose clock stamps a record: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        check=TIMESTAMP_TYPE,
+        broker_synonyms=(BrokerSynonym("log.message.timestamp.type"),),
+    )
+    min_insync_replicas = integer(
+        "min.insync.replicas",
+        1,
+        "How many in-sync replicas a write with acks=all needs.",
+        check=at_least(1),
+        broker_synonyms=(BrokerSynonym("min.insync.replicas"),),
+    )
+    retention_bytes = long(
+        "retention.bytes",
+        -1,
+        "How large a partition may grow before its oldest segments are deleted; -1 means without limit.",
+        broker_synonyms=(BrokerSynonym("log.retention.bytes"),),
+    )
+    retention_ms = long(
+        "retention.ms",
+        7 * DAY_MS,
+        "How long records are kept before their segment is deleted; -1 means for ever.",
+        check=at_least(-1),
+        broker_synonyms=(
+            BrokerSynonym("log.retention.ms"),
+            BrokerSynonym("log.retention.minutes", MINUTE_MS),
+            BrokerSynonym("log.retention.hours", HOUR_MS),
+        ),
+    )
+    segment_bytes = integer(
+        "segment.bytes",
+        GIB,
+        "The size at which a segment file is closed and the next one begun.",
+        check=at_least(MIB),
+        broker_synonyms=(BrokerSynonym("log.segment.bytes"),),
+    )
+    segment_index_bytes = integer(
+        "segment.index.bytes",
+        10 * MIB,
+        "The largest size of an index file; a segment whose index is full is closed.",
+        check=at_least(4),
+        broker_synonyms=(BrokerSynonym("log.index.size.max.bytes"),),
+    )
+    segment_jitter_ms = long(
+        "segment.jitter.ms",
+        0,
+        "The most that is randomly taken off segment.ms, so that segments do not all close at once.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.roll.jitter.ms"), BrokerSynonym("log.roll.jitter.hours", HOUR_MS)),
+    )
+    segment_ms = long(
+        "segment.ms",
+        7 * DAY_MS,
+        "The age at which a segment is closed even if it is not full, so that retention can reach it.",
+        check=at_least(1),
+        broker_synonyms=(BrokerSynonym("log.roll.ms"), BrokerSynonym("log.roll.hours", HOUR_MS)),
+    )
+
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> "TopicConfig":
+        """Return a topic's configuration: its own overrides, then the broker's values, or raise `ConfigError`."""
+        parsed = _parse_overrides(overrides)
+        self = cls.__new__(cls)
+        for name, option in cls.options.items():
+            value = parsed[name] if name in parsed else _inherited(option, broker)
+            self.__dict__[option.attribute] = value
+        self.__dict__["overrides"] = MappingProxyType(dict(overrides))
+        self.__dict__["_broker"] = broker
+        return self
+
+    def entries(self) -> Iterator[ConfigEntry]:
+        """Yield every option for DescribeConfigs, in the order of names."""
+        for name, option in self.options.items():
+            value = render_value(self.__dict__[option.attribute])
+            synonyms = [*self._broker.synonyms(tuple(synonym.name for synonym in option.broker_synonyms))]
+            if name in self.overrides:
+                synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
+            yield ConfigEntry(
+                name=name,
+                value=value,
+                source=synonyms[0].source,
+                is_sensitive=False,
+                read_only=False,
+                type=option.value_type,
+                documentation=option.doc,
+                synonyms=tuple(synonyms),
+            )
+
+
+def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
+    """Raise `ConfigError` for a name or a value that a topic cannot have."""
+    _parse_overrides(overrides)
+
+
+def topic_option(name: str) -> Option[Any]:
+    """Return the topic option of that name, or raise `ConfigError` saying why there is none."""
+    option = TopicConfig.options.get(name)
+    if option is not None:
+        return option
+    known = suggestion(name, TopicConfig.options)
+    raise ConfigError(name, topic_refusal(name) or f"Unknown topic config name: {name}{known}")
+
+
+def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Any]:
+    problems: list[ConfigError] = []
+    texts: dict[str, str] = {}
+    for name, text in overrides.items():
+        try:
+            topic_option(name)
+        except ConfigError as error:
+            problems.append(error)
+            continue
+        if text is None:
+            problems.append(ConfigError(name, f"Null value not supported for topic config {name}"))
+        else:
+            texts[name] = text
+    raise_problems(problems)
+    return parse_options(TopicConfig.options, texts)
+
+
+def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:
+    for synonym in option.broker_synonyms:
+        value = broker.value(synonym.name)
+        if value is not None:
+            return _convert(value, synonym.factor)
+    return option.default
+
+
+def _convert(value: Any, factor: int) -> Any:
+    # A negative time means "without limit" in every unit, and stays so.
+    return value if factor == 1 else -1 if value < 0 else value * factor
