@@ -5,9 +5,45 @@ from types import ModuleType
 from runnel.base.invariant import invariant
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.message import Message, MessageType
-from runnel.protocol.messages import api_versions, fetch, metadata, produce
+from runnel.protocol.messages import (
+    api_versions,
+    cluster,
+    config,
+    consumer_group,
+    coordinator,
+    fetch,
+    group,
+    group_admin,
+    group_offset,
+    metadata,
+    offset,
+    produce,
+    producer,
+    sasl,
+    topic,
+    transaction,
+    transaction_admin,
+)
 
-FAMILIES: tuple[ModuleType, ...] = (api_versions, fetch, metadata, produce)
+FAMILIES: tuple[ModuleType, ...] = (
+    api_versions,
+    cluster,
+    config,
+    consumer_group,
+    coordinator,
+    fetch,
+    group,
+    group_admin,
+    group_offset,
+    metadata,
+    offset,
+    produce,
+    producer,
+    sasl,
+    topic,
+    transaction,
+    transaction_admin,
+)
 
 
 def _collect(is_request: bool) -> dict[int, type[Message]]:
