@@ -29,8 +29,8 @@ WRITE_BUFFER_BYTES_MAX = 1 * MIB
 # Descriptors kept free for segments, the metadata store and the listener itself.
 RESERVED_DESCRIPTORS = 256
 
-# A compressed batch is opened to be checked. Java and librdkafka producers fill at most 1 MB before they compress, so
-# 64 MiB is far from any honest batch and small enough to be opened a few at a time.
+# A compressed batch is opened to be checked. A batch of 1 MB that shrank sixtyfold still fits, and a few may be open at
+# the same time. Producers split and resend what is refused as too large, so nothing honest is lost.
 DECOMPRESSED_BATCH_BYTES_MAX = 64 * MIB
 
 # Producers write one gzip member or zstd frame a batch. Kafka reads on, and so do we, but a batch of nothing but empty
