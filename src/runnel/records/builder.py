@@ -1,0 +1,140 @@
+"""Batches from records, for clients and for what a broker itself writes to a log."""
+
+from collections.abc import Iterable
+
+from runnel.base.invariant import invariant
+from runnel.records.batch import (
+    CONTROL_FLAG,
+    HEADER,
+    HEADER_SIZE,
+    INT32_MAX,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    write_crc,
+)
+from runnel.records.compression import Compression, compress
+from runnel.records.record import INT64_MAX
+from runnel.records.varint import varint_size, write_varint
+
+_NULL_SIZE = -1
+
+
+class BatchBuilder:
+    """Collects records and makes one batch of them, whose base offset is 0."""
+
+    def __init__(
+        self,
+        compression: Compression = Compression.NONE,
+        *,
+        level: int | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        size_bytes_max: int = INT32_MAX,
+    ) -> None:
+        self.record_count = 0
+        self._compression = compression
+        self._level = level
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._base_sequence = base_sequence
+        self._attributes = (
+            int(compression) | (TRANSACTIONAL_FLAG if is_transactional else 0) | (CONTROL_FLAG if is_control else 0)
+        )
+        self._size_bytes_max = size_bytes_max
+        self._base_timestamp = NO_TIMESTAMP
+        self._max_timestamp = NO_TIMESTAMP
+        self._body = bytearray()
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the batch is before compression."""
+        return HEADER_SIZE + len(self._body)
+
+    def append(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> bool:
+        """Add a record, or return False when the batch would be larger than allowed.
+
+        The first record is always taken, as in Kafka: no other batch would have more room for it.
+        """
+        invariant(NO_TIMESTAMP <= timestamp <= INT64_MAX, "a timestamp is -1 or milliseconds since the epoch")
+        base_timestamp = self._base_timestamp if self.record_count else timestamp
+        record = _encode_record(self.record_count, timestamp - base_timestamp, key, value, headers)
+        size_bytes = varint_size(len(record)) + len(record)
+        if self.record_count and self.size_bytes + size_bytes > self._size_bytes_max:
+            return False
+        write_varint(self._body, len(record))
+        self._body += record
+        self._base_timestamp = base_timestamp
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+        self.record_count += 1
+        return True
+
+    def build(self) -> bytes:
+        """The batch with its checksum."""
+        invariant(self.record_count > 0, "a batch has at least one record")
+        is_plain = self._compression is Compression.NONE
+        payload = self._body if is_plain else compress(self._compression, self._body, self._level)
+        batch = bytearray(HEADER_SIZE + len(payload))
+        HEADER.pack_into(
+            batch,
+            0,
+            0,
+            len(batch) - LOG_OVERHEAD,
+            NO_LEADER_EPOCH,
+            MAGIC,
+            0,
+            self._attributes,
+            self.record_count - 1,
+            self._base_timestamp,
+            self._max_timestamp,
+            self._producer_id,
+            self._producer_epoch,
+            self._base_sequence,
+            self.record_count,
+        )
+        batch[HEADER_SIZE:] = payload
+        write_crc(batch, 0, len(batch))
+        return bytes(batch)
+
+
+def _encode_record(
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes | None]],
+) -> bytearray:
+    """A record without its length."""
+    output = bytearray(1)  # attributes, of which none are defined
+    write_varint(output, timestamp_delta)
+    write_varint(output, offset_delta)
+    _write_field(output, key)
+    _write_field(output, value)
+    pairs = tuple(headers)
+    write_varint(output, len(pairs))
+    for header_key, header_value in pairs:
+        _write_field(output, header_key.encode())
+        _write_field(output, header_value)
+    return output
+
+
+def _write_field(output: bytearray, field: bytes | None) -> None:
+    if field is None:
+        write_varint(output, _NULL_SIZE)
+        return
+    write_varint(output, len(field))
+    output += field
