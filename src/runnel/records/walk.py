@@ -1,0 +1,195 @@
+"""The walk over every record of a batch that decides whether it may be stored.
+
+It makes no object a record. It looks at each length, count and delta, finds the newest
+timestamp, and remembers the first records without a key or with a timestamp out of range.
+
+There are two of it: the Python below, which is the definition, and one in C with the same
+steps in `_native.pyx`. RUNNEL_PURE_PYTHON=1 chooses the Python one even where both are there.
+
+The lengths -1 of key, value and header value mean null. Kafka takes every negative length for
+null; this walk does not, because nobody writes them and not every client reads them.
+"""
+
+import os
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from runnel.base.limits import RECORD_ERRORS_PER_BATCH_MAX
+from runnel.records.batch import NO_TIMESTAMP, Buffer
+from runnel.records.record import INT64_MAX, INT64_MIN
+from runnel.records.varint import VarintCut, VarintTooLong, read_varint, read_varlong
+
+
+class WalkError(IntEnum):
+    """Why a record, or the end of the records, is not what it should be."""
+
+    NONE = 0
+    TRUNCATED = 1
+    BAD_VARINT = 2
+    RECORD_SIZE = 3
+    RECORD_SHORT = 4
+    RECORD_LONG = 5
+    TIMESTAMP = 6
+    OFFSET_DELTA = 7
+    FIELD_SIZE = 8
+    HEADER_COUNT = 9
+    HEADER_KEY = 10
+    LEFTOVER = 11
+
+    @property
+    def text(self) -> str:
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    WalkError.NONE: "nothing is wrong",
+    WalkError.TRUNCATED: "there are fewer records than the batch says",
+    WalkError.BAD_VARINT: "a number does not end",
+    WalkError.RECORD_SIZE: "the record's length is negative or reaches beyond the batch",
+    WalkError.RECORD_SHORT: "the record is shorter than its fields",
+    WalkError.RECORD_LONG: "the record is longer than its fields",
+    WalkError.TIMESTAMP: "the timestamp does not fit 64 bits",
+    WalkError.OFFSET_DELTA: "the offset delta is not the record's place in the batch",
+    WalkError.FIELD_SIZE: "a field's length is impossible",
+    WalkError.HEADER_COUNT: "the number of headers is impossible",
+    WalkError.HEADER_KEY: "the length of a header's key is impossible",
+    WalkError.LEFTOVER: "bytes follow the last record",
+}
+
+
+class Walk(NamedTuple):
+    """What the walk found. With an error the rest tells of the records before it."""
+
+    error_index: int  # of the record at fault, the record count for LEFTOVER, -1 for none
+    error: WalkError
+    max_timestamp: int
+    max_timestamp_index: int  # of the first record that has it
+    min_timestamp: int
+    null_keys: tuple[int, ...]  # indexes of records without a key, the first few
+    bad_timestamps: tuple[int, ...]  # indexes of records out of the allowed time, the first few
+
+
+WalkTuple = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...]]
+WalkFunction = Callable[[Buffer, int, int, int, int, int, int], WalkTuple]
+
+
+class _Fault(Exception):  # noqa: N818  never leaves this module
+    def __init__(self, error: WalkError) -> None:
+        self.error = error
+
+
+def walk_records_python(
+    buffer: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_timestamp: int,
+    timestamp_min: int,
+    timestamp_max: int,
+) -> WalkTuple:
+    """Walk `count` records that should fill the buffer from `position` to `end`; the fields are those of `Walk`."""
+    if not 0 <= position <= end <= len(buffer):
+        raise ValueError("the records are not within the buffer")
+    data = bytes(memoryview(buffer)[position:end])
+    newest = oldest = NO_TIMESTAMP
+    newest_index = -1
+    null_keys: list[int] = []
+    bad_timestamps: list[int] = []
+    error_index, error = -1, WalkError.NONE
+    index = at = 0
+    try:
+        while index < count:
+            timestamp_delta, is_null_key, at = _walk_record(data, at, index, base_timestamp)
+            timestamp = base_timestamp + timestamp_delta
+            if index == 0 or timestamp > newest:
+                newest, newest_index = timestamp, index
+            if index == 0 or timestamp < oldest:
+                oldest = timestamp
+            if is_null_key and len(null_keys) < RECORD_ERRORS_PER_BATCH_MAX:
+                null_keys.append(index)
+            if timestamp != NO_TIMESTAMP and not timestamp_min <= timestamp <= timestamp_max:
+                bad_timestamps += [index] if len(bad_timestamps) < RECORD_ERRORS_PER_BATCH_MAX else []
+            index += 1
+        if at != len(data):
+            raise _Fault(WalkError.LEFTOVER)
+    except _Fault as fault:
+        error_index, error = index, fault.error
+    except VarintCut:
+        error_index, error = index, WalkError.RECORD_SHORT
+    except VarintTooLong:
+        error_index, error = index, WalkError.BAD_VARINT
+    return error_index, error, newest, newest_index, oldest, tuple(null_keys), tuple(bad_timestamps)
+
+
+def _walk_record(data: bytes, at: int, index: int, base_timestamp: int) -> tuple[int, bool, int]:
+    """The timestamp delta of the record at `at`, whether it has no key, and where the next record starts."""
+    if at == len(data):
+        raise _Fault(WalkError.TRUNCATED)
+    size, at = read_varint(data, at, len(data))
+    end = at + size
+    if size < 0 or end > len(data):
+        raise _Fault(WalkError.RECORD_SIZE)
+    if size == 0:
+        raise _Fault(WalkError.RECORD_SHORT)
+    timestamp_delta, at = read_varlong(data, at + 1, end)
+    offset_delta, at = read_varint(data, at, end)
+    key_size, at = _skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
+    _, at = _skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
+    at = _skip_headers(data, at, end)
+    if at != end:
+        raise _Fault(WalkError.RECORD_LONG)
+    if not INT64_MIN <= base_timestamp + timestamp_delta <= INT64_MAX:
+        raise _Fault(WalkError.TIMESTAMP)
+    if offset_delta != index:
+        raise _Fault(WalkError.OFFSET_DELTA)
+    return timestamp_delta, key_size < 0, end
+
+
+def _skip_headers(data: bytes, at: int, end: int) -> int:
+    count, at = read_varint(data, at, end)
+    if not 0 <= count <= end - at:
+        raise _Fault(WalkError.HEADER_COUNT)
+    for _ in range(count):
+        _, at = _skip_field(data, at, end, 0, WalkError.HEADER_KEY)
+        _, at = _skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
+    return at
+
+
+def _skip_field(data: bytes, at: int, end: int, size_min: int, error: WalkError) -> tuple[int, int]:
+    """A field's length and the position after it; lengths below `size_min` or beyond the record are `error`."""
+    size, at = read_varint(data, at, end)
+    if not size_min <= size <= end - at:
+        raise _Fault(error)
+    return size, at + size if size > 0 else at
+
+
+def _choose() -> WalkFunction:
+    if os.environ.get("RUNNEL_PURE_PYTHON") == "1":
+        return walk_records_python
+    try:
+        from runnel.records._native import walk_records as walk_records_native
+    except ImportError:
+        return walk_records_python
+    return walk_records_native  # type: ignore[no-any-return]
+
+
+_walk = _choose()
+IS_NATIVE = _walk is not walk_records_python
+
+
+def walk_records(
+    buffer: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_timestamp: int,
+    timestamp_min: int = INT64_MIN,
+    timestamp_max: int = INT64_MAX,
+) -> Walk:
+    """Walk `count` records that should fill the buffer from `position` to `end`.
+
+    Timestamps outside of `timestamp_min` and `timestamp_max` are noted, except -1, which stands for none.
+    """
+    found = _walk(buffer, position, end, count, base_timestamp, timestamp_min, timestamp_max)
+    return Walk(found[0], WalkError(found[1]), *found[2:])
