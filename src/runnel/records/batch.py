@@ -204,10 +204,18 @@ def assign_offsets(buffer: WritableBuffer, position: int, base_offset: int, lead
 
 def set_log_append_time(buffer: WritableBuffer, position: int, timestamp_ms: int) -> None:
     """Make the batch at `position` say that all its records were written at `timestamp_ms`."""
+    set_max_timestamp(buffer, position, TimestampType.LOG_APPEND_TIME, timestamp_ms)
+
+
+def set_max_timestamp(buffer: WritableBuffer, position: int, timestamp_type: TimestampType, timestamp_ms: int) -> None:
+    """Set the timestamp type and the newest timestamp of the batch at `position`, and its checksum anew."""
     header = read_header(buffer, position)
     if len(buffer) - position < header.size_bytes:
         raise TruncatedBatch(f"{len(buffer) - position} bytes of a batch of {header.size_bytes}")
-    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, header.attributes | LOG_APPEND_TIME_FLAG)
+    attributes = header.attributes & ~LOG_APPEND_TIME_FLAG
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_FLAG
+    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes)
     _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
     write_crc(buffer, position, header.size_bytes)
 
