@@ -4,7 +4,7 @@ from runnel.config.alter import Alteration, AlterOperation, alter_broker_configs
 from runnel.config.broker import BrokerConfig, validate_dynamic_broker_configs
 from runnel.config.configuration import ConfigEntry, ConfigSource, ConfigSynonym
 from runnel.config.error import ConfigError, InvalidConfigError
-from runnel.config.listener import Listener
+from runnel.config.listener import Endpoint
 from runnel.config.load import load_broker_config
 from runnel.config.topic import TopicConfig, validate_topic_overrides
 
@@ -16,8 +16,8 @@ __all__ = [
     "ConfigError",
     "ConfigSource",
     "ConfigSynonym",
+    "Endpoint",
     "InvalidConfigError",
-    "Listener",
     "TopicConfig",
     "alter_broker_configs",
     "alter_topic_overrides",

@@ -21,7 +21,7 @@ from runnel.config.error import ConfigError
 from runnel.config.inert import BROKER_OPTIONS
 from runnel.config.inert_cluster import CLUSTER_OPTIONS
 from runnel.config.inert_coordinator import COORDINATOR_OPTIONS
-from runnel.config.listener import Endpoints, Listener, resolve_endpoints
+from runnel.config.listener import Endpoint, ListenerSetup, resolve_listeners
 from runnel.config.log_default import SYNONYM_FAMILIES, LogOptions
 from runnel.config.network import NetworkOptions
 from runnel.config.option import Option, UpdateMode, render_value
@@ -42,7 +42,7 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
 
     _layers: Mapping[ConfigSource, Mapping[str, str]]
     _values: Mapping[str, Any]
-    _endpoints: Endpoints
+    _listener_setup: ListenerSetup
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
         self.__dict__.update({option.attribute: values[name] for name, option in self.options.items()})
         self.__dict__["_layers"] = MappingProxyType(layers)
         self.__dict__["_values"] = MappingProxyType(values)
-        self.__dict__["_endpoints"] = self._check_together(texts)
+        self.__dict__["_listener_setup"] = self._check_together(texts)
         self.__dict__["notices"] = tuple(self._inert_notices())
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]) -> "BrokerConfig":
@@ -89,29 +89,29 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
         return self._values[name]
 
     @property
-    def data_dirs(self) -> tuple[Path, ...]:
+    def log_directories(self) -> tuple[Path, ...]:
         """The folders of the log: log.dirs, or log.dir where that is not set."""
         return tuple(Path(folder) for folder in self.log_dirs or self.log_dir)
 
     @property
-    def broker_listeners(self) -> tuple[Listener, ...]:
+    def broker_listeners(self) -> tuple[Endpoint, ...]:
         """The listeners to open: those of `listeners` that are not Kafka controller listeners."""
-        return self._endpoints.opened
+        return self._listener_setup.opened
 
     @property
-    def inter_broker_listener(self) -> Listener:
+    def inter_broker_listener(self) -> Endpoint:
         """The listener for other brokers: inter.broker.listener.name, or the first one."""
         named = [item for item in self.broker_listeners if item.name == (self.inter_broker_listener_name or "").upper()]
         return (named or self.broker_listeners)[0]
 
-    def advertised_listener(self, name: str, bound_port: int, default_host: str) -> Listener:
+    def advertised_listener(self, name: str, bound_port: int, default_host: str) -> Endpoint:
         """Return the address that clients of a listener are told.
 
         `bound_port` is the port that was opened, which matters where the option says 0;
         `default_host` stands in where the option names no particular interface. Kafka would
         refuse to start in the latter case; here `--listen 0.0.0.0:9092` just works.
         """
-        return self._endpoints.advertise(name, bound_port, default_host)
+        return self._listener_setup.advertise(name, bound_port, default_host)
 
     def synonyms(self, names: Sequence[str]) -> Iterator[ConfigSynonym]:
         """Yield, strongest first, every place that has a value for one of the names."""
@@ -151,7 +151,7 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
             synonyms=synonyms,
         )
 
-    def _check_together(self, texts: Mapping[str, str]) -> Endpoints:
+    def _check_together(self, texts: Mapping[str, str]) -> ListenerSetup:
         problems: list[ConfigError] = []
         if self.node_id != self.broker_id:
             problems.append(
@@ -163,7 +163,7 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
             )
             problems.append(ConfigError("queued.max.request.bytes", message))
         try:
-            endpoints = resolve_endpoints(
+            setup = resolve_listeners(
                 self.listeners,
                 self.advertised_listeners,
                 self.listener_security_protocol_map,
@@ -174,14 +174,14 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
             raise_problems([*problems, error])
             raise
         raise_problems(problems)
-        return endpoints
+        return setup
 
     def _inert_notices(self) -> Iterator[str]:
         for name in self._layers[ConfigSource.STATIC_BROKER_CONFIG]:
             reason = broker_options()[name].inert
             if reason is not None:
                 yield f"{name} is accepted but has no effect: {reason}"
-        for listener in self._endpoints.controller:
+        for listener in self._listener_setup.controller:
             yield f"listener {listener} is not opened: Runnel has no controller listeners"
 
 

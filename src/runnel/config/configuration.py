@@ -1,6 +1,5 @@
 """What broker and topic configurations share: typed values that never change, and answers for DescribeConfigs."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -101,5 +100,7 @@ def raise_problems(problems: Sequence[ConfigError]) -> None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return a did-you-mean ending for an unknown name, or nothing when no known name is near."""
+    import difflib  # only a wrong name needs it, and a start should be quick
+
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f" (did you mean {near[0]}?)" if near else ""

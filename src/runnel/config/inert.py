@@ -42,7 +42,6 @@ BROKER_OPTIONS = (
     ),
     *inert(
         "the log keeps its own recovery points",
-        integer("log.flush.offset.checkpoint.interval.ms", MINUTE_MS, "How often they are kept.", check=at_least(0)),
         integer(
             "log.flush.start.offset.checkpoint.interval.ms",
             MINUTE_MS,

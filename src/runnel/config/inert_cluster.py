@@ -31,6 +31,10 @@ CLUSTER_OPTIONS = (
         integer("controller.quorum.election.backoff.max.ms", SECOND_MS, "The wait before voting.", check=at_least(0)),
         integer("controller.quorum.election.timeout.ms", SECOND_MS, "The wait for votes.", check=at_least(0)),
         integer("controller.quorum.fetch.timeout.ms", 2 * SECOND_MS, "The wait for the leader.", check=at_least(0)),
+        integer("controller.quorum.fetch.max.bytes", MIB, "The bytes to fetch at once.", check=at_least(1)),
+        integer(
+            "controller.quorum.fetch.snapshot.max.bytes", MIB, "The bytes of a snapshot to fetch.", check=at_least(1)
+        ),
         integer("controller.quorum.request.timeout.ms", 2 * SECOND_MS, "The wait for a reply.", check=at_least(0)),
         integer("controller.quorum.retry.backoff.ms", 20, "The wait between attempts.", check=at_least(0)),
         integer("controller.socket.timeout.ms", 30 * SECOND_MS, "The wait for the controller."),

@@ -11,13 +11,12 @@ KAFKA_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, never bound by itself
 
 _LISTENER = re.compile(
-    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>[0-9]{1,5})"
+    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})"
 )
-_HOST = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class Endpoint:
     """A named address; an empty host means every interface, port 0 means any free port."""
 
     name: str
@@ -36,27 +35,27 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
+class ListenerSetup:
     """What the listener options of a broker amount to."""
 
-    opened: tuple[Listener, ...]
-    controller: tuple[Listener, ...]
-    advertised: Mapping[str, Listener]
+    opened: tuple[Endpoint, ...]
+    controller: tuple[Endpoint, ...]
+    advertised: Mapping[str, Endpoint]
 
-    def advertise(self, name: str, bound_port: int, default_host: str) -> Listener:
+    def advertise(self, name: str, bound_port: int, default_host: str) -> Endpoint:
         """Return the address for clients of an open listener, with what was left open filled in."""
         listener = self.advertised[name]
         host = default_host if listener.wildcard else listener.host
         return replace(listener, host=host, port=listener.port or bound_port)
 
 
-def resolve_endpoints(
+def resolve_listeners(
     listeners: Sequence[str],
     advertised: Sequence[str] | None,
     protocol_map: str,
     controller_names: Sequence[str],
     inter_broker_name: str | None,
-) -> Endpoints:
+) -> ListenerSetup:
     """Work out the listeners from the texts of the five options, or raise `ConfigError` for the first that is wrong."""
     controllers = {name.upper() for name in controller_names}
     protocols = dict.fromkeys(controllers, "PLAINTEXT") | parse_protocol_map(
@@ -76,10 +75,10 @@ def resolve_endpoints(
     for listener in parse_listeners("advertised.listeners", advertised or (), protocols):
         if listener.name not in controllers:
             told[listener.name] = _check_advertised(listener, names)
-    return Endpoints(opened, tuple(listener for listener in parsed if listener.name in controllers), told)
+    return ListenerSetup(opened, tuple(listener for listener in parsed if listener.name in controllers), told)
 
 
-def parse_listeners(option: str, items: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+def parse_listeners(option: str, items: Sequence[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
     """Parse the listeners of an option; `protocols` maps listener names to security protocols."""
     listeners = tuple(_parse_listener(option, item, protocols) for item in items)
     names = [listener.name for listener in listeners]
@@ -89,21 +88,21 @@ def parse_listeners(option: str, items: Sequence[str], protocols: Mapping[str, s
     return listeners
 
 
-def check_addresses(option: str, listeners: Iterable[Listener]) -> None:
+def check_addresses(option: str, listeners: Iterable[Endpoint]) -> None:
     """Raise when two listeners want the same address."""
-    seen: dict[tuple[str, int], Listener] = {}
+    seen: dict[tuple[str, int], Endpoint] = {}
     for listener in listeners:
         other = seen.setdefault((listener.host, listener.port), listener)
         if other is not listener and listener.port != 0:
             raise ConfigError(option, f"{option}: {other} and {listener} want the same address")
 
 
-def check_protocols(option: str, listeners: Iterable[Listener]) -> None:
+def check_protocols(option: str, listeners: Iterable[Endpoint]) -> None:
     """Raise for a listener whose security protocol Runnel cannot speak yet."""
     for listener in listeners:
         if listener.security_protocol not in SUPPORTED_PROTOCOLS:
             message = f"{option}: {listener} uses {listener.security_protocol}, which Runnel does not support yet"
-            raise ConfigError(option, f"{message}; only {', '.join(SUPPORTED_PROTOCOLS)} is")
+            raise ConfigError(option, f"{message}, only {', '.join(SUPPORTED_PROTOCOLS)} is")
 
 
 def parse_protocol_map(option: str, text: str) -> dict[str, str]:
@@ -121,22 +120,32 @@ def parse_protocol_map(option: str, text: str) -> dict[str, str]:
     return protocols
 
 
-def _parse_listener(option: str, item: str, protocols: Mapping[str, str]) -> Listener:
+def _parse_listener(option: str, item: str, protocols: Mapping[str, str]) -> Endpoint:
     match = _LISTENER.fullmatch(item)
-    if match is None or not _HOST.fullmatch(match["host"] or ""):
-        raise ConfigError(option, f"{option}: {item!r} is not a listener of the form NAME://HOST:PORT")
+    if match is None or (match["ipv6"] is not None and not _is_ipv6(match["ipv6"])):
+        form = "NAME://HOST:PORT, with brackets around an IPv6 address"
+        raise ConfigError(option, f"{option}: {item!r} is not of the form {form}")
     name = match["name"].upper()
     port = int(match["port"])
     if port > 65535:
         raise ConfigError(option, f"{option}: {item!r} has a port above 65535")
     if name not in protocols:
-        raise ConfigError(
-            option, f"{option}: no security protocol is defined for listener {name}; set listener.security.protocol.map"
-        )
-    return Listener(name, match["six"] or match["host"] or "", port, protocols[name])
+        message = f"{option}: no security protocol is defined for listener {name}, set listener.security.protocol.map"
+        raise ConfigError(option, message)
+    return Endpoint(name, match["ipv6"] or match["host"], port, protocols[name])
 
 
-def _check_advertised(listener: Listener, names: Sequence[str]) -> Listener:
+def _is_ipv6(text: str) -> bool:
+    import ipaddress  # only few listeners need it, and a start should be quick
+
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_advertised(listener: Endpoint, names: Sequence[str]) -> Endpoint:
     option = "advertised.listeners"
     if listener.name not in names:
         raise ConfigError(option, f"{option}: {listener.name} is not one of the listeners {', '.join(names)}")

@@ -89,7 +89,7 @@ def _override_settings(overrides: Sequence[str], problems: list[ConfigError]) ->
         if not equals or not name.strip():
             problems.append(ConfigError(override, f"--set {override}: must be NAME=VALUE"))
         else:
-            yield Setting(name.strip(), text, "--set")
+            yield Setting(name.strip(), text, f"--set {name.strip()}")
 
 
 def _located(error: ConfigError, settings: Mapping[str, Setting]) -> Iterator[ConfigError]:

@@ -194,6 +194,13 @@ class LogOptions:
         check=at_least(1),
         importance=Importance.HIGH,
     )
+    log_flush_offset_checkpoint_interval_ms = integer(
+        "log.flush.offset.checkpoint.interval.ms",
+        MINUTE_MS,
+        "How often it is written down up to where each log is on disk, from where recovery begins.",
+        check=at_least(1),
+        importance=Importance.HIGH,
+    )
     log_message_timestamp_type = string(
         "log.message.timestamp.type",
         "CreateTime",

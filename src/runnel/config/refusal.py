@@ -13,9 +13,13 @@ _TIERED = "tiered storage is not supported yet"
 _QUOTA = "quotas are not supported yet"
 _PLUGIN = "Runnel does not load Java classes"
 _LISTENERS = "Kafka itself removed it: use listeners and advertised.listeners"
+_SHARE = "share groups are not supported yet"
+_STREAMS = "groups of Kafka Streams are not supported"
 _FIXED = "its behaviour is fixed in Runnel"
 
-_BROKER_NAMES: Mapping[str, str] = {
+BROKER_REFUSALS: Mapping[str, str] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": "transactions are not supported yet",
+    "add.partitions.to.txn.retry.backoff.ms": "transactions are not supported yet",
     "advertised.host.name": _LISTENERS,
     "advertised.port": _LISTENERS,
     "allow.everyone.if.no.acl.found": _SECURITY,
@@ -26,12 +30,17 @@ _BROKER_NAMES: Mapping[str, str] = {
     "connection.failed.authentication.delay.ms": _SECURITY,
     "connections.max.reauth.ms": _SECURITY,
     "control.plane.listener.name": _ZOOKEEPER,
+    "controller.performance.always.log.threshold.ms": _FIXED,
+    "controller.performance.sample.period.ms": _FIXED,
     "cordoned.log.dirs": "log folders cannot be cordoned off yet",
     "create.topic.policy.class.name": _PLUGIN,
     "early.start.listeners": _SECURITY,
     "host.name": _LISTENERS,
     "kafka.metrics.reporters": _PLUGIN,
     "log.dir.failure.timeout.ms": _FIXED,
+    "log.message.timestamp.difference.max.ms": (
+        "Kafka itself removed it: use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
+    ),
     "log.local.retention.bytes": _TIERED,
     "log.local.retention.ms": _TIERED,
     "max.connection.creation.rate": "a limit on new connections per second is not supported yet",
@@ -41,23 +50,30 @@ _BROKER_NAMES: Mapping[str, str] = {
     "node.rack": "the option is broker.rack",
     "port": _LISTENERS,
     "principal.builder.class": _SECURITY,
+    "producer.id.expiration.check.interval.ms": _FIXED,
     "replica.selector.class": _PLUGIN,
     "reserved.broker.max.id": _ZOOKEEPER,
     "super.users": _SECURITY,
     "telemetry.max.bytes": "client metrics are not supported yet",
+    "unclean.leader.election.interval.ms": "replication is not supported yet",
     "unstable.api.versions.enable": _FIXED,
     "unstable.feature.versions.enable": _FIXED,
 }
 
-_BROKER_PREFIXES: Mapping[str, str] = {
+BROKER_REFUSAL_PREFIXES: Mapping[str, str] = {
     "broker.id.generation.": _ZOOKEEPER,
     "broker.session.uuid": _ZOOKEEPER,
     "confluent.": "it is an option of Confluent Server, not of Apache Kafka",
     "delegation.token.": _SECURITY,
-    "errors.deadletterqueue.": "share groups are not supported yet",
+    "errors.deadletterqueue.": _SHARE,
     "follower.replication.throttled.": _QUOTA,
+    "group.share.": _SHARE,
+    "group.streams.": _STREAMS,
+    "internal.": "it exists for Kafka's own tests",
     "leader.replication.throttled.": _QUOTA,
     "listener.name.": _SECURITY,
+    "log.remote.": _TIERED,
+    "org.apache.kafka.": _PLUGIN,
     "password.encoder.": _SECURITY,
     "quota.": _QUOTA,
     "remote.": _TIERED,
@@ -65,8 +81,12 @@ _BROKER_PREFIXES: Mapping[str, str] = {
     "replication.quota.": _QUOTA,
     "alter.log.dirs.": _QUOTA,
     "controller.quota.": _QUOTA,
+    "rlmm.": _TIERED,
+    "rsm.": _TIERED,
     "sasl.": _SECURITY,
     "security.providers": _PLUGIN,
+    "share.coordinator.": _SHARE,
+    "share.fetch.": _SHARE,
     "ssl.": _SECURITY,
     "zookeeper.": _ZOOKEEPER,
 }
@@ -79,7 +99,7 @@ TOPIC_REFUSALS: Mapping[str, str] = {
     "compression.lz4.level": _RECOMPRESSION,
     "compression.zstd.level": _RECOMPRESSION,
     "delete.retention.ms": _COMPACTION,
-    "errors.deadletterqueue.group.enable": "share groups are not supported yet",
+    "errors.deadletterqueue.group.enable": _SHARE,
     "follower.replication.throttled.replicas": _QUOTA,
     "internal.segment.bytes": "it exists for Kafka's own tests",
     "leader.replication.throttled.replicas": _QUOTA,
@@ -105,9 +125,9 @@ TOPIC_REFUSALS: Mapping[str, str] = {
 
 def broker_refusal(name: str) -> str | None:
     """Return why a broker option of Kafka is refused, or None when the name is not one of those."""
-    reason = _BROKER_NAMES.get(name)
+    reason = BROKER_REFUSALS.get(name)
     if reason is None:
-        reason = next((text for prefix, text in _BROKER_PREFIXES.items() if name.startswith(prefix)), None)
+        reason = next((text for prefix, text in BROKER_REFUSAL_PREFIXES.items() if name.startswith(prefix)), None)
     return None if reason is None else unsupported(name, reason)
 
 

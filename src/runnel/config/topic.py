@@ -164,6 +164,9 @@ class TopicConfig(Configuration):
         self.__dict__["_broker"] = broker
         return self
 
+    def __repr__(self) -> str:
+        return f"TopicConfig({dict(self.overrides)})"
+
     def entries(self) -> Iterator[ConfigEntry]:
         """Yield every option for DescribeConfigs, in the order of names."""
         for name, option in self.options.items():
@@ -223,5 +226,7 @@ def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:
 
 
 def _convert(value: Any, factor: int) -> Any:
-    # A negative time means "without limit" in every unit, and stays so.
-    return value if factor == 1 else -1 if value < 0 else value * factor
+    if not isinstance(value, int):
+        return value
+    # Any negative limit of a broker means "without limit", which topics write as -1.
+    return value * factor if value >= 0 else -1
