@@ -1,0 +1,23 @@
+"""What a disk or an operating system did to us."""
+
+import errno
+
+_SHORTAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE})
+
+
+class StorageError(Exception):
+    """A file operation failed. The runtime answers KAFKA_STORAGE_ERROR for what it touched."""
+
+    def __init__(self, path: str, cause: OSError) -> None:
+        super().__init__(f"{path}: {cause.strerror or cause}")
+        self.path = path
+        self.cause = cause
+
+    @property
+    def is_shortage(self) -> bool:
+        """Whether the disk is merely full, read-only or out of descriptors: what it holds is still good.
+
+        Any other failure means that the disk cannot be believed any more, and takes its log
+        folder offline.
+        """
+        return self.cause.errno in _SHORTAGE

@@ -1,0 +1,52 @@
+"""A log folder's file system and whether it can still be believed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runnel.storage.error import StorageError
+from runnel.storage.fs import FileSystem
+
+
+class Folder:
+    """Shared by all logs of one log folder: when the disk lies to one of them, all of them stop.
+
+    After a failed fsync the kernel has already dropped the pages it could not write and marks
+    them clean, so a second fsync would succeed without having saved anything. The folder
+    therefore stays offline until the process starts again and reads what is really there.
+    """
+
+    __slots__ = ("failure", "fs", "path")
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self.fs = fs
+        self.path = path
+        self.failure: StorageError | None = None
+
+    @property
+    def is_offline(self) -> bool:
+        return self.failure is not None
+
+    def fail(self, error: StorageError) -> None:
+        """Take the folder offline. The first failure is the one to tell."""
+        if self.failure is None:
+            self.failure = error
+
+    def note(self, error: StorageError) -> None:
+        """Judge a failure outside of fsync: a full disk passes, a broken one does not."""
+        if not error.is_shortage:
+            self.fail(error)
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Do something with the files unless the folder is offline, and note what fails."""
+        self.check()
+        try:
+            yield
+        except StorageError as error:
+            self.note(error)
+            raise
+
+    def check(self) -> None:
+        """Raise the failure that took the folder offline, if one did."""
+        if self.failure is not None:
+            raise StorageError(self.failure.path, self.failure.cause)

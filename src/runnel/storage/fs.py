@@ -1,0 +1,270 @@
+"""The file system as storage sees it, so that tests and the simulator can put another in its place.
+
+Every operation either does all it says or raises `StorageError`. Writes go straight to the
+kernel: what `write_at` returned from survives the death of the process, and what `sync`
+returned from survives the death of the machine. A new, renamed or removed name survives it
+only after `sync_directory` of its folder.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, Protocol, TypeAlias
+
+from runnel.storage.error import StorageError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class DirectoryEntry(NamedTuple):
+    """A name in a folder. The size of a folder is 0."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+    modified_ms: int
+
+
+class File(Protocol):
+    """An open file. It closes when nobody holds it any more, so a reader never loses it underfoot."""
+
+    @property
+    def path(self) -> str: ...
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        """Write all of `data`. When it fails, any part of it may be in the file."""
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        """Read `size_bytes`, or fewer where the file ends before."""
+
+    def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
+        """Read like `read_at` if that needs no disk, else return None."""
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """What storage needs of a disk."""
+
+    def open(self, path: str) -> File:
+        """Open an existing file for reading and writing."""
+
+    def create(self, path: str) -> File:
+        """Open an empty file, emptying one that is already there."""
+
+    def read_file(self, path: str) -> bytes | None:
+        """The whole file, or None if there is none."""
+
+    def write_file(self, path: str, data: Buffer) -> None:
+        """Replace the contents of a file, not atomically and without a sync."""
+
+    def sync_file(self, path: str) -> None:
+        """Sync a file that may be closed. A file that is gone needs none."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[DirectoryEntry]: ...
+
+    def make_directory(self, path: str) -> None:
+        """Make the folder and its parents where they are missing."""
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Put a file in the place of another, or give a folder a new name."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file if it is there."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty folder if it is there."""
+
+    def lock(self, path: str) -> object:
+        """Hold a lock file against other processes until the returned object is dropped."""
+
+
+def write_atomically(fs: FileSystem, path: str, data: Buffer) -> None:
+    """Replace a file so that after a crash there is either the old or the new one, whole and synced."""
+    temporary = f"{path}.tmp"
+    fs.write_file(temporary, data)
+    fs.sync_file(temporary)
+    fs.rename(temporary, path)
+    fs.sync_directory(os.path.dirname(path))
+
+
+@contextmanager
+def _wrapped(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(path, error) from error
+
+
+_sync_data = getattr(os, "fdatasync", os.fsync)
+_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
+
+
+class RealFile:
+    """A descriptor without a buffer."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._descriptor = -1
+        self.path = path
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def __del__(self) -> None:
+        # There is no close(): a reader in another thread would then read from whatever file
+        # gets the same descriptor next. The last reference closes.
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                os.close(self._descriptor)
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        try:
+            written = os.pwrite(self._descriptor, data, position)
+            if written != len(data):
+                self._write_rest(memoryview(data)[written:], position + written)
+        except OSError as error:
+            raise StorageError(self.path, error) from error
+
+    def _write_rest(self, data: memoryview, position: int) -> None:
+        while len(data) > 0:
+            written = os.pwrite(self._descriptor, data, position)
+            if written == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            data = data[written:]
+            position += written
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        try:
+            data = os.pread(self._descriptor, size_bytes, position)
+            # The kernel reads at most 2 GiB at once, and a signal may cut a read short.
+            while len(data) < size_bytes:
+                more = os.pread(self._descriptor, size_bytes - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise StorageError(self.path, error) from error
+        return data
+
+    if _NO_WAIT:
+
+        def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
+            data = bytearray(size_bytes)
+            try:
+                count = os.preadv(self._descriptor, [data], position, _NO_WAIT)
+            except OSError as error:
+                if error.errno == errno.EAGAIN:
+                    return None
+                if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                    return self.read_at(position, size_bytes)
+                raise StorageError(self.path, error) from error
+            return data if count == size_bytes else None
+
+    else:
+
+        def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
+            return self.read_at(position, size_bytes)
+
+    def truncate(self, size_bytes: int) -> None:
+        with _wrapped(self.path):
+            os.ftruncate(self._descriptor, size_bytes)
+
+    def sync(self) -> None:
+        with _wrapped(self.path):
+            _sync_data(self._descriptor)
+
+
+class RealFileSystem:
+    """The machine's own disk."""
+
+    def open(self, path: str) -> File:
+        with _wrapped(path):
+            return RealFile(path, os.O_RDWR)
+
+    def create(self, path: str) -> File:
+        with _wrapped(path):
+            return RealFile(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+
+    def read_file(self, path: str) -> bytes | None:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                return file.readall()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(path, error) from error
+
+    def write_file(self, path: str, data: Buffer) -> None:
+        self.create(path).write_at(data, 0)
+
+    def sync_file(self, path: str) -> None:
+        with _wrapped(path):
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def exists(self, path: str) -> bool:
+        with _wrapped(path):
+            try:
+                os.stat(path)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def list_directory(self, path: str) -> list[DirectoryEntry]:
+        with _wrapped(path), os.scandir(path) as entries:
+            return [_entry(entry) for entry in entries]
+
+    def make_directory(self, path: str) -> None:
+        with _wrapped(path):
+            os.makedirs(path, exist_ok=True)
+
+    def sync_directory(self, path: str) -> None:
+        with _wrapped(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        with _wrapped(source):
+            os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        with _wrapped(path), suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        with _wrapped(path), suppress(FileNotFoundError):
+            os.rmdir(path)
+
+    def lock(self, path: str) -> object:
+        with _wrapped(path):
+            file = open(path, "ab", buffering=0)  # noqa: SIM115  the lock lasts as long as the object
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.close()
+                raise
+            return file
+
+
+def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry:
+    if entry.is_dir(follow_symlinks=False):
+        return DirectoryEntry(entry.name, True, 0, 0)
+    status = entry.stat()
+    return DirectoryEntry(entry.name, False, status.st_size, status.st_mtime_ns // 1_000_000)

@@ -1,0 +1,414 @@
+"""The log of one partition: segments in a row, appended at the end, read anywhere, deleted from the start.
+
+Theory of operation. Offsets run from `log_start_offset` to just before `log_end_offset`.
+Below the recovery point everything is known to be on the disk; above it, only in the page
+cache, which a crash of the process leaves alone. Each segment begins with the offset at
+which the one before it ended when it was sealed, so a gap between two segments that were not
+flushed means that the disk lost the end of the first.
+
+An append changes memory only after the bytes are written, and the bytes are cut away again
+when writing them failed, so a log is never left half way. All methods belong to one thread.
+What may run elsewhere is given away as a value: `FileRange.read` and `Flush.run`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runnel.base.clock import Clock
+from runnel.base.invariant import invariant
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.records.batch import LOG_OVERHEAD, BatchHeader, WritableBuffer, assign_offsets
+from runnel.storage import retention, timestamp_lookup
+from runnel.storage.epoch_cache import EpochCache
+from runnel.storage.error import StorageError
+from runnel.storage.file_range import EMPTY_RANGE, FileRange
+from runnel.storage.folder import Folder
+from runnel.storage.fs import Buffer
+from runnel.storage.log_config import LogConfig
+from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
+from runnel.storage.producer_replay import rebuild_producers
+from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
+from runnel.storage.producer_state import ProducerState
+from runnel.storage.segment import Segment
+from runnel.storage.timestamp_lookup import TimestampOffset
+
+
+class Flush(NamedTuple):
+    """Everything that has to be synced before a log is durable up to an offset."""
+
+    folder: Folder
+    directory: str
+    segments: tuple[Segment, ...]
+    snapshots: tuple[str, ...]
+    includes_active: bool
+    end_offset: int
+    truncation_count: int
+
+    def run(self) -> None:
+        """Sync it, on any thread. A failure takes the log folder offline for good."""
+        self.folder.check()
+        try:
+            for snapshot in self.snapshots:
+                self.folder.fs.sync_file(snapshot)
+            for segment in self.segments:
+                is_active = self.includes_active and segment is self.segments[-1]
+                segment.sync(with_indexes=not is_active)
+            self.folder.fs.sync_directory(self.directory)
+        except StorageError as error:
+            self.folder.fail(error)
+            raise
+
+
+class Log:
+    """The log of one partition. `recovery.open_log` makes one."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        directory: str,
+        clock: Clock,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        epochs: EpochCache,
+        producers: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        invariant(segments, "a log has at least one segment")
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.flushed_ms = clock.monotonic_ms()
+        # Called after a truncation: the recovery point on the disk must not stay above the log's end.
+        self.on_truncation: Callable[[], None] = lambda: None
+        self._folder = folder
+        self._clock = clock
+        self._active = segments[-1]
+        self._unflushed_record_count = 0
+        self._truncation_count = 0
+        self._is_closed = False
+
+    # Appending
+
+    def append(self, batch: WritableBuffer, header: BatchHeader, leader_epoch: int) -> int:
+        """Write one valid batch at the end of the log and return the offset of its first record.
+
+        The offsets and the leader epoch are put into `batch` itself. When this returns, the
+        kernel has the bytes; when it raises `StorageError`, the log is as it was.
+        """
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        size_bytes = header.batch_length + LOG_OVERHEAD
+        invariant(len(batch) == size_bytes, "one whole batch is appended")
+        if self._folder.failure is not None or self._is_closed:
+            self._refuse_append()
+        try:
+            segment = self._active
+            if self._must_roll(segment, size_bytes, last_offset, header.max_timestamp):
+                segment = self.roll()
+            if leader_epoch != self.epochs.latest:
+                self.epochs.assign(leader_epoch, base_offset)
+            assign_offsets(batch, 0, base_offset, leader_epoch)
+            segment.append(batch, size_bytes, last_offset, header.max_timestamp)
+        except StorageError as error:
+            self._folder.note(error)
+            raise
+        self.log_end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            self.producers.replay(header, base_offset, batch)
+        self._unflushed_record_count += header.record_count
+        if self._unflushed_record_count >= self.config.flush_messages:
+            self.flush()
+        return base_offset
+
+    def _refuse_append(self) -> None:
+        invariant(not self._is_closed, f"the log {self.directory} is closed")
+        self._folder.check()
+
+    def _must_roll(self, segment: Segment, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+        config = self.config
+        if segment.size_bytes == 0:
+            if size_bytes > config.segment_bytes:
+                message = f"a batch of {size_bytes} bytes is larger than segment.bytes {config.segment_bytes}"
+                raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+            return False
+        if segment.size_bytes > config.segment_bytes - size_bytes:
+            return True
+        # As in Kafka, time is that of the records where they have one, so that replaying old
+        # records makes the same segments.
+        first_timestamp = segment.first_timestamp
+        if first_timestamp >= 0:
+            waited_ms = max_timestamp - first_timestamp
+        else:
+            waited_ms = self._clock.now_ms() - segment.created_ms
+        return (
+            waited_ms > config.segment_ms
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or segment.is_index_full(config.segment_index_bytes)
+        )
+
+    def roll(self) -> Segment:
+        """Seal the last segment and begin another. One without batches stays the last."""
+        old = self._active
+        if old.size_bytes == 0:
+            return old
+        if old.is_torn:
+            old.cut_tail()
+        fs = self._folder.fs
+        old.write_indexes()
+        write_snapshot(fs, self.directory, self.log_end_offset, self.producers)
+        segment = self._create_segment(self.log_end_offset)
+        self.segments.append(segment)
+        self._active = segment
+        return segment
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        interval_bytes, now_ms = self.config.index_interval_bytes, self._clock.now_ms()
+        return Segment.create(self._folder.fs, self.directory, base_offset, interval_bytes, now_ms)
+
+    # Reading
+
+    def locate(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> FileRange:
+        """Find the bytes from the batch that holds `offset` on, without reading them.
+
+        They end at most `size_bytes_max` later, perhaps inside a batch; with `min_one_batch` the
+        first batch is whole however large it is. No batch that reaches `up_to_offset` is in
+        them. They never span segments. Raises `ApiError` with OFFSET_OUT_OF_RANGE.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            message = f"offset {offset} is not in [{self.log_start_offset}, {self.log_end_offset}]"
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        if self._folder.failure is not None:
+            self._folder.check()
+        if offset >= up_to_offset or offset == self.log_end_offset:
+            return EMPTY_RANGE
+        try:
+            return self._locate(offset, size_bytes_max, up_to_offset, min_one_batch)
+        except StorageError as error:
+            self._folder.note(error)
+            raise
+
+    def _locate(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> FileRange:
+        segments = self.segments
+        for number in range(self._floor(offset), len(segments)):
+            segment = segments[number]
+            found = segment.find(offset)
+            if found is None:
+                continue  # the segment ends before the offset, because compaction removed its last batches
+            position, header = found
+            end = segment.size_bytes
+            if up_to_offset < self._end_offset(number):
+                beyond = segment.find(up_to_offset)
+                end = beyond[0] if beyond is not None else end
+            if min_one_batch:
+                size_bytes_max = max(size_bytes_max, header.batch_length + LOG_OVERHEAD)
+            size_bytes = min(size_bytes_max, end - position)
+            return FileRange(segment.file, position, size_bytes) if size_bytes > 0 else EMPTY_RANGE
+        return EMPTY_RANGE
+
+    def read(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> Buffer:
+        """Locate and read, waiting for the disk."""
+        found = self.locate(offset, size_bytes_max, up_to_offset, min_one_batch)
+        try:
+            return found.read()
+        except StorageError as error:
+            self._folder.note(error)
+            raise
+
+    def _floor(self, offset: int) -> int:
+        """The number of the segment that `offset` belongs to."""
+        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    def _end_offset(self, number: int) -> int:
+        """The offset at which the segment of that number ends."""
+        return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else self.log_end_offset
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record whose timestamp is `timestamp_ms` or later."""
+        return timestamp_lookup.offset_for_timestamp(self, timestamp_ms)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp in the log."""
+        return timestamp_lookup.max_timestamp_offset(self)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch that wrote here, -1 if none did."""
+        return self.epochs.latest
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `leader_epoch` and where it ends; (-1, -1) if that is unknown."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    # Durability
+
+    @property
+    def has_unflushed_segment(self) -> bool:
+        """Whether a sealed segment waits for its flush, which Kafka starts at each roll."""
+        return self.recovery_point < self._active.base_offset
+
+    def begin_flush(self, *, sealed_only: bool = False) -> Flush:
+        """What has to be synced. Run it anywhere, then give it to `end_flush`."""
+        first = self._floor(self.recovery_point)
+        last = len(self.segments) - 1 if sealed_only else len(self.segments)
+        sealed_ends = [segment.base_offset for segment in self.segments[first + 1 : last + 1]]
+        return Flush(
+            self._folder,
+            self.directory,
+            tuple(self.segments[first:last]),
+            tuple(snapshot_path(self.directory, offset) for offset in sealed_ends),
+            not sealed_only,
+            self._active.base_offset if sealed_only else self.log_end_offset,
+            self._truncation_count,
+        )
+
+    def end_flush(self, flush: Flush) -> None:
+        """Take note that a flush ran. One that a truncation overtook says nothing any more."""
+        if flush.truncation_count == self._truncation_count:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
+            self._unflushed_record_count = max(0, self.log_end_offset - flush.end_offset)
+        self.flushed_ms = self._clock.monotonic_ms()
+
+    def flush(self) -> None:
+        """Make everything appended so far survive a power loss."""
+        flush = self.begin_flush()
+        flush.run()
+        self.end_flush(flush)
+
+    def is_flush_due(self) -> bool:
+        """Whether flush.ms have passed since the last flush and there is something to flush."""
+        waited_ms = self._clock.monotonic_ms() - self.flushed_ms
+        return self._unflushed_record_count > 0 and waited_ms >= self.config.flush_ms
+
+    # Cutting
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut away every batch that reaches `offset`, as a follower does to agree with its leader.
+
+        Unlike in Kafka the log then ends where its last batch does, even if `offset` was inside
+        the one cut away, so that no gap arises that recovery would take for a loss.
+        """
+        if offset >= self.log_end_offset:
+            return
+        if offset <= self.segments[0].base_offset:
+            self.truncate_fully(offset)
+            return
+        with self._folder.judging():
+            self._lower_recovery_point(offset)
+            keep = self._floor(offset) + 1
+            # From the end, so that a crash in between leaves no gap.
+            while len(self.segments) > keep:
+                removed = self.segments.pop()
+                self._active = self.segments[-1]
+                self.log_end_offset = removed.base_offset
+                removed.delete()
+            self.log_end_offset = self._active.truncate_to(offset)
+            self._after_truncation()
+
+    def truncate_fully(self, offset: int) -> None:
+        """Drop everything and begin again at `offset`."""
+        with self._folder.judging():
+            self._lower_recovery_point(offset)
+            for segment in reversed(self.segments):
+                segment.delete()
+            self.segments = [self._create_segment(offset)]
+            self._active = self.segments[0]
+            self.log_start_offset = self.log_end_offset = offset
+            self._after_truncation()
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        self._truncation_count += 1
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            self.on_truncation()
+
+    def _after_truncation(self) -> None:
+        fs, end_offset = self._folder.fs, self.log_end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.epochs.truncate_end(end_offset)
+        remove_snapshots(fs, self.directory, above=end_offset)
+        fs.sync_directory(self.directory)
+        rebuild_producers(
+            fs,
+            self.directory,
+            self.producers,
+            self.segments,
+            start_offset=self.log_start_offset,
+            end_offset=end_offset,
+            now_ms=self._clock.now_ms(),
+        )
+
+    def advance_log_start(self, offset: int) -> None:
+        """Let the log begin at `offset`, which is in it. Whole segments below go with the next retention."""
+        invariant(offset <= self.log_end_offset, "a log does not begin after its end")
+        if offset > self.log_start_offset:
+            with self._folder.judging():
+                self.log_start_offset = offset
+                self.epochs.truncate_start(offset)
+
+    def apply_retention(self, now_ms: int, up_to_offset: int | None = None) -> int:
+        """Delete old segments below `up_to_offset`, the high watermark. Returns how many."""
+        with self._folder.judging():
+            return retention.apply_retention(
+                self, now_ms, self.log_end_offset if up_to_offset is None else up_to_offset
+            )
+
+    def delete_segments(self, count: int) -> None:
+        """Delete the `count` oldest segments and begin the log after them."""
+        if count == 0:
+            return
+        if count == len(self.segments):
+            self.roll()
+        invariant(count < len(self.segments), "the last segment stays")
+        deleted = self.segments[:count]
+        self.segments = self.segments[count:]
+        self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
+        for segment in deleted:
+            segment.delete()
+        remove_snapshots(self._folder.fs, self.directory, below=self.segments[0].base_offset)
+
+    # Ending
+
+    def close(self) -> None:
+        """Write and sync everything, so that the next start needs to scan nothing."""
+        if self._is_closed:
+            return
+        with self._folder.judging():
+            if self._active.is_torn:
+                self._active.cut_tail()
+            self._active.write_indexes()
+            write_snapshot(self._folder.fs, self.directory, self.log_end_offset, self.producers)
+            flush = self.begin_flush()
+            snapshots = (*flush.snapshots, snapshot_path(self.directory, self.log_end_offset))
+            flush = flush._replace(includes_active=False, snapshots=snapshots)
+            flush.run()
+            self.end_flush(flush)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Take no more appends and write nothing."""
+        self._is_closed = True
+
+    def relocate(self, directory: str) -> None:
+        """The folder of the partition was renamed."""
+        self.directory = directory
+        self.epochs.relocate(directory)
+        for segment in self.segments:
+            segment.relocate(directory)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

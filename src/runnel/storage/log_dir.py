@@ -1,0 +1,237 @@
+"""A folder of logs: one subfolder a partition, and the files that belong to all of them."""
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+from runnel.base.clock import Clock
+from runnel.base.invariant import invariant
+from runnel.storage.checkpoint import (
+    LOG_START_FILE_NAME,
+    RECOVERY_POINT_FILE_NAME,
+    read_offsets,
+    read_topic_id,
+    take_clean_mark,
+    write_clean_mark,
+    write_offsets,
+    write_topic_id,
+)
+from runnel.storage.error import StorageError
+from runnel.storage.folder import Folder
+from runnel.storage.fs import FileSystem
+from runnel.storage.log import Log
+from runnel.storage.log_config import LogConfig
+from runnel.storage.recovery import open_log
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE_NAME = ".lock"
+DELETE_SUFFIX = "-delete"
+_FILE_NAME_SIZE_MAX = 255
+_PARTITION_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
+
+TopicPartition = tuple[str, int]
+
+
+def partition_name(topic: str, partition: int) -> str:
+    """The name of a partition's folder."""
+    return f"{topic}-{partition}"
+
+
+def parse_partition_name(name: str) -> TopicPartition | None:
+    """The partition that a folder belongs to, None for a folder of something else."""
+    match = _PARTITION_NAME.fullmatch(name)
+    if (
+        match is None
+        or match["topic"] in (".", "..")
+        or partition_name(match["topic"], int(match["partition"])) != name
+    ):
+        return None
+    return match["topic"], int(match["partition"])
+
+
+class LogDir:
+    """The logs of one log folder, open from `open` to `close`.
+
+    `logs` and `topic_ids` have an entry for each partition; a partition whose folder has no
+    readable `partition.metadata` has no topic id.
+    """
+
+    def __init__(self, folder: Folder, clock: Clock, new_id: Callable[[], str], lock: object) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
+        self.topic_ids: dict[TopicPartition, UUID] = {}
+        self.was_clean = False
+        self._folder = folder
+        self._clock = clock
+        self._new_id = new_id
+        self._lock: object | None = lock
+        self._deleted: list[str] = []
+        # Partitions that are gone but may still have offsets in the checkpoints, which a new one of
+        # the same name must not inherit.
+        self._stale: set[TopicPartition] = set()
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        path: str,
+        clock: Clock,
+        config_of: Callable[[str], LogConfig] = lambda _topic: LogConfig(),
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> "LogDir":
+        """Load every log in `path`; `config_of` gives the config of a topic.
+
+        Raises `StorageError` where the disk fails or another process uses the folder.
+        """
+        fs.make_directory(path)
+        log_dir = cls(Folder(fs, path), clock, new_id, fs.lock(os.path.join(path, LOCK_FILE_NAME)))
+        log_dir.was_clean = take_clean_mark(fs, path)
+        log_dir._load(config_of)
+        return log_dir
+
+    def _load(self, config_of: Callable[[str], LogConfig]) -> None:
+        fs = self._folder.fs
+        recovery_points = read_offsets(fs, self._path(RECOVERY_POINT_FILE_NAME))
+        start_offsets = read_offsets(fs, self._path(LOG_START_FILE_NAME))
+        self._stale = {*recovery_points, *start_offsets}
+        for entry in sorted(fs.list_directory(self.path)):
+            if not entry.is_directory:
+                continue
+            if entry.name.endswith(DELETE_SUFFIX):
+                self._deleted.append(self._path(entry.name))
+                continue
+            key = parse_partition_name(entry.name)
+            if key is None:
+                logger.warning("%s is no partition and is left alone", self._path(entry.name))
+                continue
+            self._add(
+                key,
+                open_log(
+                    self._folder,
+                    self._path(entry.name),
+                    self._clock,
+                    config_of(key[0]),
+                    log_start_offset=start_offsets.get(key, 0),
+                    recovery_point=recovery_points.get(key),
+                    is_clean=self.was_clean,
+                ),
+            )
+            topic_id = read_topic_id(fs, self._path(entry.name))
+            if topic_id is not None:
+                self.topic_ids[key] = topic_id
+
+    def _add(self, key: TopicPartition, log: Log) -> None:
+        log.on_truncation = self._write_recovery_points
+        self.logs[key] = log
+        self._stale.discard(key)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    @property
+    def path(self) -> str:
+        return self._folder.path
+
+    @property
+    def failure(self) -> StorageError | None:
+        """What took the folder offline."""
+        return self._folder.failure
+
+    @property
+    def is_offline(self) -> bool:
+        return self._folder.is_offline
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Log:
+        """Make the folder of a partition, say in it whose it is, and open its empty log."""
+        key = topic, partition
+        invariant(key not in self.logs, f"{topic}-{partition} exists")
+        invariant(parse_partition_name(partition_name(topic, partition)) == key, f"{topic!r} is no topic name")
+        directory = self._path(partition_name(topic, partition))
+        with self._folder.judging():
+            if key in self._stale:
+                self.checkpoint()
+            self._folder.fs.make_directory(directory)
+            write_topic_id(self._folder.fs, directory, topic_id)
+            self._folder.fs.sync_directory(self.path)
+            self._add(key, open_log(self._folder, directory, self._clock, config))
+        self.topic_ids[key] = topic_id
+        return self.logs[key]
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a partition away at once. Its files stay under another name until `purge`."""
+        key = topic, partition
+        log = self.logs[key]
+        # Kafka shortens the topic, not the id, when the name would be too long for a file system.
+        suffix = f"-{partition}.{self._new_id()}{DELETE_SUFFIX}"
+        target = self._path(topic[: _FILE_NAME_SIZE_MAX - len(suffix)] + suffix)
+        with self._folder.judging():
+            self._folder.fs.rename(log.directory, target)
+            log.abandon()
+            del self.logs[key]
+            self.topic_ids.pop(key, None)
+            self._deleted.append(target)
+            self._stale.add(key)
+            self._folder.fs.sync_directory(self.path)
+
+    def purge(self) -> int:
+        """Remove the files of deleted partitions, on any thread. Returns how many partitions."""
+        count = 0
+        with self._folder.judging():
+            while self._deleted:
+                self._remove_tree(self._deleted[0])
+                self._deleted.pop(0)
+                count += 1
+        return count
+
+    def _remove_tree(self, directory: str) -> None:
+        fs = self._folder.fs
+        if not fs.exists(directory):
+            return
+        for entry in fs.list_directory(directory):
+            path = os.path.join(directory, entry.name)
+            if entry.is_directory:
+                self._remove_tree(path)
+            else:
+                fs.remove(path)
+        fs.remove_directory(directory)
+
+    def checkpoint(self) -> None:
+        """Write down where recovery has to begin and where logs begin."""
+        with self._folder.judging():
+            self._write_recovery_points()
+            starts = {
+                key: log.log_start_offset
+                for key, log in self.logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+            write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
+            self._stale.clear()
+
+    def _write_recovery_points(self) -> None:
+        points = {key: log.recovery_point for key, log in self.logs.items()}
+        write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
+
+    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Close every log. Only when all of it reached the disk is the stop marked as clean.
+
+        A failure is logged and raised at the end, after every log was closed that could be.
+        """
+        failure: StorageError | None = None
+        for log in self.logs.values():
+            try:
+                if clean and not self.is_offline:
+                    log.close()
+            except StorageError as error:
+                failure = failure or error
+            log.abandon()
+        try:
+            if clean and failure is None:
+                self._folder.check()
+                self.checkpoint()
+                write_clean_mark(self._folder.fs, self.path, broker_epoch)
+        finally:
+            self._lock = None
+        if failure is not None:
+            raise failure

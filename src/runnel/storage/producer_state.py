@@ -1,0 +1,187 @@
+"""What a log remembers of the producers that wrote to it, so that a repeated batch is written once.
+
+Theory of operation. A producer numbers its records per partition. For each producer id the
+log keeps the epoch and the last five batches. A batch that continues the last one is
+accepted; a repeat of one of the five is answered with the offset it got the first time; any
+other is out of order. A newer epoch starts again at 0; an older one is fenced. A producer
+that the log knows nothing of is accepted with any sequence, because retention may have
+deleted what was known (as Kafka since 2.5, which so retired UNKNOWN_PRODUCER_ID).
+
+`check` decides and changes nothing. `replay` is the only place that changes the state, for an
+append and for recovery alike.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    increment_sequence,
+)
+from runnel.records.control import EndTransactionMarker, read_end_transaction_marker
+from runnel.records.error import RecordError
+from runnel.records.record import read_records
+
+REMEMBERED_BATCH_COUNT = 5  # Kafka's bound on max.in.flight.requests.per.connection with idempotence
+NO_COORDINATOR_EPOCH = -1
+NO_TRANSACTION = -1
+
+
+class ProducerBatch(NamedTuple):
+    """A batch that was written, by its sequence numbers and offsets."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Duplicate(NamedTuple):
+    """A batch that is already in the log, and where."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry:
+    """One producer id."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.last_timestamp = NO_TIMESTAMP
+        self.current_txn_first_offset = NO_TRANSACTION
+        self.batches: deque[ProducerBatch] = deque(maxlen=REMEMBERED_BATCH_COUNT)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def begin_epoch(self, producer_epoch: int) -> None:
+        if self.producer_epoch != producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+    def find(self, header: BatchHeader) -> ProducerBatch | None:
+        """The remembered batch with exactly the sequence numbers of `header`."""
+        base, last = header.base_sequence, header.last_sequence
+        for batch in self.batches:
+            if batch.base_sequence == base and batch.last_sequence == last:
+                return batch
+        return None
+
+
+class ProducerState:
+    """All producers of one log."""
+
+    __slots__ = ("entries", "expiration_ms")
+
+    def __init__(self, expiration_ms: int) -> None:
+        self.expiration_ms = expiration_ms
+        self.entries: dict[int, ProducerEntry] = {}
+
+    def check(self, header: BatchHeader) -> Duplicate | None:
+        """Decide about a batch from a client: None to append it, or where it already is.
+
+        Raises `ApiError` with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or
+        INVALID_TXN_STATE.
+        """
+        if header.producer_id < 0:
+            return None
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH:
+            return None
+        if header.producer_epoch < entry.producer_epoch:
+            message = f"epoch {header.producer_epoch} of producer {entry.producer_id} is before {entry.producer_epoch}"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+        if header.producer_epoch == entry.producer_epoch:
+            batch = entry.find(header)
+            if batch is not None:
+                return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
+        _check_sequence(entry, header)
+        if entry.current_txn_first_offset != NO_TRANSACTION and not header.is_transactional:
+            message = f"producer {entry.producer_id} has a transaction open since {entry.current_txn_first_offset}"
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
+        return None
+
+    def replay(self, header: BatchHeader, base_offset: int, batch: Buffer) -> None:
+        """Take in a batch that stands at `base_offset` of the log, whatever its header says of that."""
+        if header.producer_id < 0:
+            return
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+        if header.is_control:
+            _end_transaction(entry, header, batch)
+            return
+        entry.begin_epoch(header.producer_epoch)
+        timestamp = header.max_timestamp
+        last_offset = base_offset + header.last_offset_delta
+        entry.batches.append(
+            ProducerBatch(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp)
+        )
+        entry.last_timestamp = timestamp
+        if header.is_transactional and entry.current_txn_first_offset == NO_TRANSACTION:
+            entry.current_txn_first_offset = base_offset
+
+    def first_undecided_offset(self) -> int | None:
+        """The first offset of the oldest open transaction."""
+        offsets = (entry.current_txn_first_offset for entry in self.entries.values())
+        return min((offset for offset in offsets if offset != NO_TRANSACTION), default=None)
+
+    def expire(self, now_ms: int) -> int:
+        """Forget who has been silent for too long, except in a transaction. Returns how many."""
+        expired = [entry.producer_id for entry in self.entries.values() if self.is_expired(entry, now_ms)]
+        for producer_id in expired:
+            del self.entries[producer_id]
+        return len(expired)
+
+    def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return entry.current_txn_first_offset == NO_TRANSACTION and now_ms - entry.last_timestamp >= self.expiration_ms
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.producer_epoch != entry.producer_epoch:
+        expected = 0
+    else:
+        last = entry.last_sequence
+        expected = 0 if last == NO_SEQUENCE else increment_sequence(last, 1)
+    if header.base_sequence != expected:
+        message = f"sequence {header.base_sequence} of producer {entry.producer_id} where {expected} comes next"
+        raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+
+
+def _end_transaction(entry: ProducerEntry, header: BatchHeader, batch: Buffer) -> None:
+    marker = _read_marker(batch)
+    if marker is None:
+        return
+    entry.begin_epoch(header.producer_epoch)
+    entry.coordinator_epoch = marker.coordinator_epoch
+    entry.last_timestamp = header.max_timestamp
+    entry.current_txn_first_offset = NO_TRANSACTION
+
+
+def _read_marker(batch: Buffer) -> EndTransactionMarker | None:
+    """The marker in a control batch; None for one that compaction emptied, or that ends no transaction."""
+    try:
+        record = next(read_records(batch), None)
+        return None if record is None else read_end_transaction_marker(record)
+    except RecordError:
+        return None

@@ -1,0 +1,201 @@
+"""Opening a log from what is in its folder.
+
+After a clean stop nothing is scanned: the end of the log is in the recovery point checkpoint,
+producers are in the snapshot at that offset, indexes are used as they are. After any other
+stop the segments from the recovery point on are read batch by batch. The first byte that
+belongs to no good batch ends the log: the rest of that segment and all later segments go, and
+so do segments behind a gap, which is a tail that never reached the disk.
+"""
+
+import logging
+import os
+from bisect import bisect_right
+
+from runnel.base.clock import Clock
+from runnel.records.error import CorruptBatch, RecordError
+from runnel.storage.batch_walk import walk_batches
+from runnel.storage.epoch_cache import EpochCache
+from runnel.storage.folder import Folder
+from runnel.storage.log import Log
+from runnel.storage.log_config import LogConfig
+from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
+from runnel.storage.producer_replay import rebuild_producers
+from runnel.storage.producer_snapshot import remove_snapshots, snapshot_offsets, snapshot_path, write_snapshot
+from runnel.storage.producer_state import ProducerState
+from runnel.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+
+logger = logging.getLogger(__name__)
+
+# What Kafka leaves behind when it stops in the middle of deleting, compacting or checkpointing.
+_LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".tmp")
+
+
+def open_log(
+    folder: Folder,
+    directory: str,
+    clock: Clock,
+    config: LogConfig,
+    *,
+    log_start_offset: int = 0,
+    recovery_point: int | None = None,
+    is_clean: bool = False,
+) -> Log:
+    """Open the log in `directory`, an empty one if there is none.
+
+    `log_start_offset` and `recovery_point` come from the folder's checkpoints, `is_clean` from
+    the mark of a clean stop.
+    """
+    opening = _Opening(folder, directory, clock, config, log_start_offset)
+    end_offset = opening.clean_end(recovery_point) if is_clean else None
+    if end_offset is not None:
+        opening.end_offset = end_offset
+        recovery_point = end_offset
+    else:
+        opening.scan(recovery_point or 0)
+    return opening.finish(recovery_point or 0, is_clean=end_offset is not None)
+
+
+class _Opening:
+    """A log on its way from a list of files to a `Log`."""
+
+    def __init__(self, folder: Folder, directory: str, clock: Clock, config: LogConfig, log_start_offset: int) -> None:
+        self._folder = folder
+        self._fs = folder.fs
+        self._directory = directory
+        self._clock = clock
+        self._config = config
+        self._start_offset = log_start_offset
+        self._segments = self._load_segments()
+        self._epochs = EpochCache.load(folder.fs, directory)
+        self._producers = ProducerState(config.producer_id_expiration_ms)
+        self.end_offset = log_start_offset
+
+    def _load_segments(self) -> list[Segment]:
+        entries = self._fs.list_directory(self._directory)
+        sizes = {entry.name: entry for entry in entries if not entry.is_directory}
+        segments = []
+        for name, entry in sizes.items():
+            stem, suffix = os.path.splitext(name)
+            is_orphan = suffix in INDEX_SUFFIXES and stem + LOG_SUFFIX not in sizes
+            if suffix in _LEFTOVER_SUFFIXES or is_orphan:
+                self._fs.remove(os.path.join(self._directory, name))
+            elif suffix == LOG_SUFFIX and len(stem) == 20 and stem.isdigit():
+                segments.append(self._segment(int(stem), entry.size_bytes, entry.modified_ms))
+        return sorted(segments, key=lambda segment: segment.base_offset)
+
+    def _segment(self, base_offset: int, size_bytes: int, created_ms: int) -> Segment:
+        interval_bytes = self._config.index_interval_bytes
+        return Segment(self._fs, self._directory, base_offset, size_bytes, interval_bytes, created_ms)
+
+    def clean_end(self, recovery_point: int | None) -> int | None:
+        """The end of a log that was closed, None if it does not look like one."""
+        if not self._segments:
+            return None
+        last = self._segments[-1]
+        if recovery_point is not None:
+            is_plausible = (recovery_point > last.base_offset) == (last.size_bytes > 0)
+            return recovery_point if is_plausible and recovery_point >= last.base_offset else None
+        return None
+
+    def scan(self, recovery_point: int) -> None:
+        """Check every batch from the segment of the recovery point on, and cut at the first bad byte."""
+        if not self._segments:
+            return
+        first = max(0, bisect_right(self._segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
+        base_offset = self._segments[first].base_offset
+        remove_snapshots(self._fs, self._directory, above=base_offset)
+        self._rebuild_producers(self._segments[:first], base_offset)
+        self.end_offset = base_offset
+        for number in range(first, len(self._segments)):
+            segment = self._segments[number]
+            if segment.base_offset != self.end_offset:
+                logger.warning("%s: dropped behind a gap at %d", segment.path(LOG_SUFFIX), self.end_offset)
+                self._drop_from(number)
+                break
+            if number > first:
+                self._seal(self._segments[number - 1])
+            if not self._scan_segment(segment):
+                self._drop_from(number + 1)
+                break
+
+    def _seal(self, segment: Segment) -> None:
+        segment.write_indexes()
+        write_snapshot(self._fs, self._directory, self.end_offset, self._producers)
+
+    def _scan_segment(self, segment: Segment) -> bool:
+        """Take in the good batches of a segment. Returns whether it was good to its end."""
+        file_size_bytes = segment.size_bytes
+        segment.size_bytes = 0
+        segment.reset_indexes()
+        try:
+            for position, header, batch in walk_batches(segment.file, 0, file_size_bytes):
+                last_offset = header.last_offset
+                if header.base_offset < self.end_offset or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+                    raise CorruptBatch(f"offset {header.base_offset} after {self.end_offset - 1}")
+                if header.last_offset_delta < 0:
+                    raise CorruptBatch(f"last offset delta {header.last_offset_delta}")
+                if header.partition_leader_epoch > self._epochs.latest:
+                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self._producers.replay(header, header.base_offset, batch)
+                segment.note_batch(position, header.size_bytes, last_offset, header.max_timestamp)
+                self.end_offset = last_offset + 1
+        except RecordError as error:
+            lost_bytes = file_size_bytes - segment.size_bytes
+            logger.warning("%s: %d bytes cut: %s", segment.path(LOG_SUFFIX), lost_bytes, error)
+            segment.cut_tail()
+            return False
+        return True
+
+    def _drop_from(self, number: int) -> None:
+        """Delete the segments from `number` on, the last first, so that a crash leaves no gap."""
+        while len(self._segments) > number:
+            self._segments.pop().delete()
+        # Were they to come back after a power loss, they might fit behind what is written next.
+        self._fs.sync_directory(self._directory)
+
+    def _rebuild_producers(self, segments: list[Segment], end_offset: int) -> None:
+        rebuild_producers(
+            self._fs,
+            self._directory,
+            self._producers,
+            segments,
+            start_offset=self._start_offset,
+            end_offset=end_offset,
+            now_ms=self._clock.now_ms(),
+        )
+
+    def _remove_stray_snapshots(self) -> None:
+        """Remove the snapshots that neither begin a segment nor end the log."""
+        wanted = {self.end_offset, *(segment.base_offset for segment in self._segments)}
+        for offset in snapshot_offsets(self._fs, self._directory):
+            if offset not in wanted:
+                self._fs.remove(snapshot_path(self._directory, offset))
+
+    def finish(self, recovery_point: int, *, is_clean: bool) -> Log:
+        """Make the log of what was found."""
+        if self._segments and self.end_offset < self._start_offset:
+            logger.warning("%s ends at %d, before its start", self._directory, self.end_offset)
+            self._drop_from(0)
+        if not self._segments:
+            self.end_offset = self._start_offset
+            self._producers.entries = {}
+            now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes
+            self._segments = [Segment.create(self._fs, self._directory, self._start_offset, interval_bytes, now_ms)]
+        self._start_offset = max(self._start_offset, self._segments[0].base_offset)
+        self._epochs.truncate_end(self.end_offset)
+        self._epochs.truncate_start(self._start_offset)
+        self._remove_stray_snapshots()
+        if is_clean:
+            self._rebuild_producers(self._segments, self.end_offset)
+        return Log(
+            self._folder,
+            self._directory,
+            self._clock,
+            self._config,
+            segments=self._segments,
+            epochs=self._epochs,
+            producers=self._producers,
+            log_start_offset=self._start_offset,
+            log_end_offset=self.end_offset,
+            recovery_point=min(recovery_point, self.end_offset),
+        )

@@ -1,0 +1,279 @@
+"""One file of record batches with its two indexes.
+
+A segment is named after its first offset: `00000000000000000042.log`, `.index`, `.timeindex`.
+Batches stand one after the other as they came from the network. The last segment of a log
+takes appends; the others are sealed and their index files are written. Files are opened and
+indexes loaded when first used, so that opening a log after a clean stop reads nothing.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from runnel.base.limits import LOOKUP_CHUNK_BYTES, SCAN_CHUNK_BYTES
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.records.batch import BatchHeader
+from runnel.records.error import RecordError
+from runnel.storage.batch_walk import walk_headers
+from runnel.storage.error import StorageError
+from runnel.storage.fs import Buffer, File, FileSystem
+from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from runnel.storage.offset_index import CorruptIndex, OffsetIndex
+from runnel.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from runnel.storage.time_index import TimeIndex
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    """Kafka's name for a file of a segment: the base offset in 20 digits."""
+    return os.path.join(directory, f"{base_offset:020d}{suffix}")
+
+
+class Segment:
+    """A segment file and what is known of it without reading it."""
+
+    __slots__ = (
+        "_directory",
+        "_file",
+        "_first_timestamp",
+        "_fs",
+        "_interval_bytes",
+        "_maximum",
+        "_offset_index",
+        "_time_index",
+        "_unindexed_bytes",
+        "base_offset",
+        "created_ms",
+        "is_torn",
+        "size_bytes",
+    )
+
+    def __init__(
+        self, fs: FileSystem, directory: str, base_offset: int, size_bytes: int, interval_bytes: int, created_ms: int
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._interval_bytes = interval_bytes
+        self._file: File | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        # The largest timestamp and the last offset of the first batch that has it.
+        self._maximum: tuple[int, int] | None = None
+        self._first_timestamp: int | None = None
+        self._unindexed_bytes = 0
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        # Whether bytes of a failed append may stand after the last batch.
+        self.is_torn = False
+
+    @classmethod
+    def create(
+        cls, fs: FileSystem, directory: str, base_offset: int, interval_bytes: int, created_ms: int
+    ) -> "Segment":
+        """Make an empty segment file. The caller syncs the folder."""
+        segment = cls(fs, directory, base_offset, 0, interval_bytes, created_ms)
+        # Index files of an earlier segment of this name would be taken for this one's.
+        for suffix in INDEX_SUFFIXES:
+            fs.remove(segment.path(suffix))
+        segment._file = fs.create(segment.path(LOG_SUFFIX))
+        segment.reset_indexes()
+        return segment
+
+    def path(self, suffix: str) -> str:
+        return segment_path(self._directory, self.base_offset, suffix)
+
+    def relocate(self, directory: str) -> None:
+        """The folder was renamed; open files stay good."""
+        self._directory = directory
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._fs.open(self.path(LOG_SUFFIX))
+        return self._file
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            try:
+                data = self._fs.read_file(self.path(OFFSET_INDEX_SUFFIX))
+                if data is None:
+                    raise CorruptIndex("missing")
+                self._offset_index = OffsetIndex.decode(data, self.base_offset, self.size_bytes)
+            except CorruptIndex:
+                return self.rebuild_indexes()[0]
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            try:
+                data = self._fs.read_file(self.path(TIME_INDEX_SUFFIX))
+                if data is None:
+                    raise CorruptIndex("missing")
+                self._time_index = TimeIndex.decode(data, self.base_offset)
+            except CorruptIndex:
+                return self.rebuild_indexes()[1]
+        return self._time_index
+
+    @property
+    def maximum(self) -> tuple[int, int]:
+        """The largest timestamp, -1 if no record has one, and the last offset of the first batch that has it."""
+        if self._maximum is None:
+            self._maximum = self.time_index.last()
+        return self._maximum
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, by which segment.ms counts; -1 if there is none."""
+        if self._first_timestamp is None:
+            self._first_timestamp = next((header.max_timestamp for _, header in self._walk(0)), -1)
+        return self._first_timestamp
+
+    def is_index_full(self, index_bytes_max: int) -> bool:
+        """Whether the next index entry might not fit. The time index keeps room for the entry of sealing."""
+        return (
+            len(self.offset_index) >= index_bytes_max // OFFSET_ENTRY_SIZE
+            or len(self.time_index) >= index_bytes_max // TIME_ENTRY_SIZE - 1
+        )
+
+    def append(self, data: Buffer, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch at the end. When it fails, the segment is as before."""
+        if self.is_torn:
+            self.cut_tail()
+        position = self.size_bytes
+        try:
+            self.file.write_at(data, position)
+        except StorageError:
+            self.is_torn = True
+            # The disk may refuse this as well. Then the next append tries again; until then
+            # nobody reads past the size, and a start scans and cuts what no clean stop vouched for.
+            with suppress(StorageError):
+                self.cut_tail()
+            raise
+        self.note_batch(position, size_bytes, last_offset, max_timestamp)
+
+    def cut_tail(self) -> None:
+        """Cut away whatever stands after the last whole batch."""
+        self.file.truncate(self.size_bytes)
+        self.is_torn = False
+
+    def note_batch(self, position: int, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
+        """Take a batch that stands in the file into the size and the indexes."""
+        maximum = self._maximum if self._maximum is not None else self.maximum
+        if max_timestamp > maximum[0]:
+            self._maximum = maximum = (max_timestamp, last_offset)
+        if self._unindexed_bytes > self._interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(*maximum)
+            self._unindexed_bytes = 0
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        self._unindexed_bytes += size_bytes
+        self.size_bytes = position + size_bytes
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The position and header of the first batch that ends at `offset` or above."""
+        try:
+            return self._find(offset)
+        except (CorruptIndex, RecordError):
+            self.rebuild_indexes()
+        try:
+            return self._find(offset)
+        except (CorruptIndex, RecordError) as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
+
+    def _find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        index = self.offset_index
+        entry = index.find(offset)
+        expected = index.offset(entry) if entry >= 0 else -1
+        for position, header in self._walk(index.positions[entry] if entry >= 0 else 0):
+            if expected >= 0 and header.last_offset != expected:
+                raise CorruptIndex(f"entry {entry} says {expected}, the batch there ends with {header.last_offset}")
+            if header.last_offset >= offset:
+                return position, header
+            expected = -1
+        return None
+
+    def _walk(self, position: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        return walk_headers(self.file, position, self.size_bytes, chunk_bytes)
+
+    def headers_from(self, offset: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        """The position and header of each batch from the one that holds `offset` on."""
+        found = self.find(offset)
+        try:
+            yield from self._walk(found[0] if found else self.size_bytes, chunk_bytes)
+        except RecordError as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut away every batch that reaches `offset`. Returns the offset that comes next then."""
+        found = self.find(offset)
+        if found is None:
+            return offset
+        position, header = found
+        next_offset = min(offset, header.base_offset)
+        offset_index, time_index = self.offset_index, self.time_index
+        self.file.truncate(position)
+        self.size_bytes = position
+        offset_index.truncate_to(next_offset)
+        time_index.truncate_to(next_offset)
+        self._unindexed_bytes = 0
+        if position == 0:
+            self._first_timestamp = None
+        self._maximum = self._largest_timestamp(time_index)
+        return next_offset
+
+    def _largest_timestamp(self, time_index: TimeIndex) -> tuple[int, int]:
+        maximum = time_index.last()
+        for _, header in self._walk(self.offset_index.position(maximum[1]), SCAN_CHUNK_BYTES):
+            if header.max_timestamp > maximum[0]:
+                maximum = (header.max_timestamp, header.last_offset)
+        return maximum
+
+    def reset_indexes(self) -> None:
+        """Start the indexes empty, to be filled by `note_batch`."""
+        self._offset_index = OffsetIndex(self.base_offset)
+        self._time_index = TimeIndex(self.base_offset)
+        self._maximum = (-1, self.base_offset)
+        self._first_timestamp = None
+        self._unindexed_bytes = 0
+
+    def rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Make the indexes from the log, which was flushed and so is believed except where it is no log."""
+        size_bytes = self.size_bytes
+        self.reset_indexes()
+        with suppress(RecordError):
+            for position, header in walk_headers(self.file, 0, size_bytes, SCAN_CHUNK_BYTES):
+                self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
+        self.size_bytes = size_bytes
+        # A disk that takes no writes can still be read from; the next start makes them again.
+        with suppress(StorageError):
+            self.write_indexes()
+        return self.offset_index, self.time_index
+
+    def write_indexes(self) -> None:
+        """Write the index files, the time index with the largest timestamp as its last entry."""
+        self.time_index.append(*self.maximum)
+        self._fs.write_file(self.path(OFFSET_INDEX_SUFFIX), self.offset_index.encode())
+        self._fs.write_file(self.path(TIME_INDEX_SUFFIX), self.time_index.encode())
+
+    def sync(self, *, with_indexes: bool) -> None:
+        """Make the batches, and for a sealed segment the index files, survive a power loss."""
+        self.file.sync()
+        if with_indexes:
+            for suffix in INDEX_SUFFIXES:
+                self._fs.sync_file(self.path(suffix))
+
+    def delete(self) -> None:
+        """Remove the files. Whoever still reads keeps the bytes until it is done."""
+        # The log goes first: an index without a log is dropped by the next start, while a log
+        # without an index would be taken for a segment.
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+            self._fs.remove(self.path(suffix))
