@@ -60,7 +60,7 @@ def _file_settings(path: Path | None, problems: list[ConfigError]) -> Iterator[S
     try:
         properties = read_properties(path)
     except PropertiesError as error:
-        problems.append(ConfigError(str(path), f"{path}:{error.line}: {error}"))
+        problems.append(ConfigError(str(path), f"{path}:{error.line}: {error.message}"))
         return
     except OSError as error:
         problems.append(ConfigError(str(path), f"cannot read {path}: {error.strerror}"))

@@ -17,6 +17,7 @@ class PropertiesError(ValueError):
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
         self.line = line
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)

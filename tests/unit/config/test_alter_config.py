@@ -1,0 +1,86 @@
+"""SET, DELETE, APPEND and SUBTRACT on what a topic or a broker has set."""
+
+import pytest
+
+from runnel.config import Alteration, AlterOperation, ConfigError, alter_broker_configs, alter_topic_overrides
+
+SET, DELETE, APPEND, SUBTRACT = AlterOperation
+
+
+def test_operations_have_kafkas_codes() -> None:
+    assert [(operation.name, operation.value) for operation in AlterOperation] == [
+        ("SET", 0),
+        ("DELETE", 1),
+        ("APPEND", 2),
+        ("SUBTRACT", 3),
+    ]
+
+
+def test_set_and_delete() -> None:
+    current = {"retention.ms": "1", "segment.ms": "2"}
+    altered = alter_topic_overrides(
+        current,
+        [Alteration("retention.ms", SET, "5"), Alteration("segment.ms", DELETE), Alteration("flush.ms", DELETE)],
+    )
+    assert altered == {"retention.ms": "5"}
+    assert current == {"retention.ms": "1", "segment.ms": "2"}
+
+
+@pytest.mark.parametrize(
+    ("current", "operation", "value", "expected"),
+    [
+        ({}, APPEND, "delete", "delete"),
+        ({"cleanup.policy": "delete"}, APPEND, "delete", "delete"),
+        ({"cleanup.policy": "delete"}, SUBTRACT, "compact", "delete"),
+    ],
+)
+def test_lists_grow_and_shrink_from_their_value_or_default(
+    current: dict[str, str], operation: AlterOperation, value: str, expected: str
+) -> None:
+    assert alter_topic_overrides(current, [Alteration("cleanup.policy", operation, value)]) == {
+        "cleanup.policy": expected
+    }
+
+
+@pytest.mark.parametrize(
+    ("alteration", "reason"),
+    [
+        (Alteration("cleanup.policy", APPEND, "compact"), "log compaction is not supported yet"),
+        (Alteration("cleanup.policy", SUBTRACT, "delete"), "must be delete"),
+        (Alteration("retention.ms", APPEND, "5"), "Can't APPEND to retention.ms: its type is not LIST"),
+        (Alteration("retention.ms", SUBTRACT, "5"), "Can't SUBTRACT to retention.ms: its type is not LIST"),
+        (Alteration("retention.ms", SET, None), "Null value not supported"),
+        (Alteration("cleanup.policy", APPEND, None), "Null value not supported"),
+        (Alteration("retention.ms", SET, "soon"), "must be a 64-bit whole number"),
+        (Alteration("no.such", DELETE), "Unknown topic config name: no.such"),
+        (Alteration("preallocate", SET, "false"), "Runnel does not support"),
+    ],
+)
+def test_bad_alterations_of_a_topic_are_refused(alteration: Alteration, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        alter_topic_overrides({}, [alteration])
+    assert caught.value.name == alteration.name
+    assert reason in caught.value.message
+
+
+def test_broker_options() -> None:
+    altered = alter_broker_configs({}, [Alteration("log.retention.ms", SET, "5")], per_broker=False)
+    assert altered == {"log.retention.ms": "5"}
+    assert alter_broker_configs(altered, [Alteration("log.retention.ms", DELETE)], per_broker=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("alteration", "reason"),
+    [
+        (Alteration("listeners", APPEND, "PLAINTEXT://:1"), "Cannot update this config dynamically"),
+        (Alteration("num.io.threads", SET, "3"), "has no effect in Runnel"),
+        (Alteration("max.connections", APPEND, "3"), "its type is not LIST"),
+        (Alteration("no.such", SET, "3"), "Unknown broker config name: no.such"),
+        (Alteration("ssl.key.password", SET, "hunter2"), "Runnel does not support"),
+    ],
+)
+def test_bad_alterations_of_a_broker_are_refused(alteration: Alteration, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        alter_broker_configs({}, [alteration], per_broker=True)
+    assert reason in caught.value.message
+    assert "hunter2" not in caught.value.message

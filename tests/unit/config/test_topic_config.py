@@ -1,0 +1,178 @@
+"""A topic's values: its overrides, what it inherits, and what it cannot have."""
+
+import pytest
+
+from runnel.config import (
+    BrokerConfig,
+    ConfigEntry,
+    ConfigError,
+    ConfigSource,
+    ConfigSynonym,
+    InvalidConfigError,
+    TopicConfig,
+    validate_topic_overrides,
+)
+from runnel.config.broker import broker_options
+from runnel.config.log_default import SYNONYM_FAMILIES
+from runnel.config.option import OptionType, UpdateMode
+from runnel.config.refusal import TOPIC_REFUSALS
+
+
+def entry(config: TopicConfig, name: str) -> ConfigEntry:
+    return next(item for item in config.entries() if item.name == name)
+
+
+def refusal(name: str, text: str | None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        validate_topic_overrides({name: text})
+    assert caught.value.name == name
+    return caught.value.message
+
+
+def test_defaults_are_kafkas() -> None:
+    config = TopicConfig.resolve({}, BrokerConfig())
+    assert {item.name: item.value for item in config.entries()} == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "file.delete.delay.ms": "60000",
+        "flush.messages": "9223372036854775807",
+        "flush.ms": "9223372036854775807",
+        "index.interval.bytes": "4096",
+        "max.message.bytes": "1048588",
+        "message.timestamp.after.max.ms": "3600000",
+        "message.timestamp.before.max.ms": "9223372036854775807",
+        "message.timestamp.type": "CreateTime",
+        "min.insync.replicas": "1",
+        "retention.bytes": "-1",
+        "retention.ms": "604800000",
+        "segment.bytes": "1073741824",
+        "segment.index.bytes": "10485760",
+        "segment.jitter.ms": "0",
+        "segment.ms": "604800000",
+    }
+    assert all(item.source is ConfigSource.DEFAULT_CONFIG and not item.read_only for item in config.entries())
+
+
+def test_the_broker_gives_every_option_the_same_default_as_the_declaration() -> None:
+    config = TopicConfig.resolve({}, BrokerConfig())
+    for option in TopicConfig.options.values():
+        assert getattr(config, option.attribute) == option.default, option.name
+
+
+def test_an_override_goes_before_the_broker() -> None:
+    broker = BrokerConfig({"log.retention.ms": "1000", "log.segment.bytes": "2097152"})
+    config = TopicConfig.resolve({"retention.ms": " 5 "}, broker)
+    assert config.retention_ms == 5
+    assert config.segment_bytes == 2097152
+    assert config.overrides == {"retention.ms": " 5 "}
+    assert entry(config, "retention.ms") == ConfigEntry(
+        name="retention.ms",
+        value="5",
+        source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
+        is_sensitive=False,
+        read_only=False,
+        type=OptionType.LONG,
+        documentation=TopicConfig.retention_ms.doc,
+        synonyms=(
+            ConfigSynonym("retention.ms", "5", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+            ConfigSynonym("log.retention.ms", "1000", ConfigSource.STATIC_BROKER_CONFIG),
+            ConfigSynonym("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
+        ),
+    )
+
+
+def test_run_time_broker_options_reach_topics() -> None:
+    broker = BrokerConfig({"log.retention.ms": "1"}).with_dynamic({}, {"log.retention.ms": "2"})
+    inherited = entry(TopicConfig.resolve({}, broker), "retention.ms")
+    assert (inherited.value, inherited.source) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("broker", "retention_ms"),
+    [
+        ({"log.retention.hours": "1"}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "1"}, 60_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "1", "log.retention.ms": "1"}, 1),
+        ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.minutes": "-7"}, -1),
+        ({"log.retention.ms": "-7"}, -1),
+        ({"log.retention.hours": "2147483647"}, 2147483647 * 3_600_000),
+    ],
+)
+def test_retention_takes_the_finest_unit_that_is_set(broker: dict[str, str], retention_ms: int) -> None:
+    assert TopicConfig.resolve({}, BrokerConfig(broker)).retention_ms == retention_ms
+
+
+def test_the_other_inherited_units() -> None:
+    broker = BrokerConfig({"log.roll.hours": "2", "log.roll.jitter.hours": "1", "log.flush.scheduler.interval.ms": "9"})
+    config = TopicConfig.resolve({}, broker)
+    assert (config.segment_ms, config.segment_jitter_ms, config.flush_ms) == (7_200_000, 3_600_000, 9)
+    assert TopicConfig.resolve({}, BrokerConfig({"log.flush.interval.ms": "8"})).flush_ms == 8
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_REFUSALS))
+def test_unsupported_options_are_refused_by_name(name: str) -> None:
+    message = refusal(name, "1")
+    assert message.startswith(f"{name} is a Kafka option that Runnel does not support: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("retention.mss", "1", "Unknown topic config name: retention.mss (did you mean retention.ms?)"),
+        ("zzz", "1", "Unknown topic config name: zzz"),
+        ("", "1", "Unknown topic config name: "),
+        ("log.retention.ms", "1", "Unknown topic config name: log.retention.ms (did you mean retention.ms?)"),
+        ("retention.ms", None, "Null value not supported for topic config retention.ms"),
+        ("retention.ms", "-2", "Invalid value '-2' for retention.ms: must be at least -1"),
+        ("segment.bytes", "1000", "Invalid value '1000' for segment.bytes: must be at least 1048576"),
+        ("segment.ms", "0", "Invalid value '0' for segment.ms: must be at least 1"),
+        ("min.insync.replicas", "0", "Invalid value '0' for min.insync.replicas: must be at least 1"),
+        ("max.message.bytes", "1e6", "Invalid value '1e6' for max.message.bytes: must be a 32-bit whole number"),
+        (
+            "message.timestamp.type",
+            "createtime",
+            "Invalid value 'createtime' for message.timestamp.type: must be one of CreateTime, LogAppendTime",
+        ),
+        (
+            "cleanup.policy",
+            "compact",
+            "Invalid value 'compact' for cleanup.policy: log compaction is not supported yet",
+        ),
+        ("cleanup.policy", "never", "Invalid value 'never' for cleanup.policy: must be delete"),
+    ],
+)
+def test_what_a_topic_cannot_have(name: str, text: str | None, message: str) -> None:
+    assert refusal(name, text) == message
+
+
+def test_recompression_is_refused() -> None:
+    assert "cannot change it yet; it must be producer" in refusal("compression.type", "gzip")
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        validate_topic_overrides({"a": "1", "preallocate": "true", "retention.ms": "1"})
+    assert [problem.name for problem in caught.value.problems] == ["a", "preallocate"]
+
+
+def test_a_configuration_cannot_change() -> None:
+    config = TopicConfig.resolve({}, BrokerConfig())
+    with pytest.raises(AttributeError):
+        config.retention_ms = 5  # type: ignore[misc, assignment]
+    with pytest.raises(TypeError):
+        config.overrides["retention.ms"] = "5"  # type: ignore[index]
+
+
+def test_every_topic_option_inherits_from_broker_options_that_exist_and_can_change() -> None:
+    for option in TopicConfig.options.values():
+        names = [synonym.name for synonym in option.broker_synonyms]
+        assert names, option.name
+        first = broker_options()[names[0]]
+        assert first.update_mode is UpdateMode.CLUSTER_WIDE, first.name
+        assert all(broker_options()[name].inert is None for name in names)
+
+
+def test_families_of_units_are_those_that_topics_inherit_from() -> None:
+    inherited = {tuple(synonym.name for synonym in option.broker_synonyms) for option in TopicConfig.options.values()}
+    assert set(SYNONYM_FAMILIES) <= inherited
