@@ -47,9 +47,6 @@ class EpochCache:
     def starts(self) -> tuple[EpochStart, ...]:
         return tuple(self._starts)
 
-    def relocate(self, directory: str) -> None:
-        self._directory = directory
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` begins at `start_offset`, and write that down before any record of it is.
 
@@ -85,11 +82,14 @@ class EpochCache:
             self._replace([start for start in self._starts if start.start_offset < end_offset])
 
     def truncate_start(self, start_offset: int) -> None:
-        """Forget the epochs that end before `start_offset`; the one it is in begins there."""
+        """Forget the epochs that end before `start_offset`; the one it is in begins there.
+
+        The file keeps them until it is next written: opening a log forgets them again.
+        """
         after = bisect_right(self._starts, start_offset, key=_start_offset)
         if after > 1 or (after == 1 and self._starts[0].start_offset < start_offset):
             first = EpochStart(self._starts[after - 1].epoch, start_offset)
-            self._replace([first, *self._starts[after:]])
+            self._starts = [first, *self._starts[after:]]
 
     def clear(self) -> None:
         if self._starts:

@@ -72,7 +72,8 @@ class FileSystem(Protocol):
     def make_directory(self, path: str) -> None:
         """Make the folder and its parents where they are missing."""
 
-    def sync_directory(self, path: str) -> None: ...
+    def sync_directory(self, path: str) -> None:
+        """Sync the names in a folder. A folder that is gone needs none."""
 
     def rename(self, source: str, target: str) -> None:
         """Put a file in the place of another, or give a folder a new name."""
@@ -111,23 +112,23 @@ _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 class RealFile:
     """A descriptor without a buffer."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("descriptor", "path")
 
     def __init__(self, path: str, flags: int) -> None:
-        self._descriptor = -1
+        self.descriptor = -1
         self.path = path
-        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def __del__(self) -> None:
         # There is no close(): a reader in another thread would then read from whatever file
         # gets the same descriptor next. The last reference closes.
-        if self._descriptor >= 0:
+        if self.descriptor >= 0:
             with suppress(OSError):
-                os.close(self._descriptor)
+                os.close(self.descriptor)
 
     def write_at(self, data: Buffer, position: int) -> None:
         try:
-            written = os.pwrite(self._descriptor, data, position)
+            written = os.pwrite(self.descriptor, data, position)
             if written != len(data):
                 self._write_rest(memoryview(data)[written:], position + written)
         except OSError as error:
@@ -135,7 +136,7 @@ class RealFile:
 
     def _write_rest(self, data: memoryview, position: int) -> None:
         while len(data) > 0:
-            written = os.pwrite(self._descriptor, data, position)
+            written = os.pwrite(self.descriptor, data, position)
             if written == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             data = data[written:]
@@ -143,10 +144,10 @@ class RealFile:
 
     def read_at(self, position: int, size_bytes: int) -> bytes:
         try:
-            data = os.pread(self._descriptor, size_bytes, position)
+            data = os.pread(self.descriptor, size_bytes, position)
             # The kernel reads at most 2 GiB at once, and a signal may cut a read short.
             while len(data) < size_bytes:
-                more = os.pread(self._descriptor, size_bytes - len(data), position + len(data))
+                more = os.pread(self.descriptor, size_bytes - len(data), position + len(data))
                 if not more:
                     break
                 data += more
@@ -159,7 +160,7 @@ class RealFile:
         def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
             data = bytearray(size_bytes)
             try:
-                count = os.preadv(self._descriptor, [data], position, _NO_WAIT)
+                count = os.preadv(self.descriptor, [data], position, _NO_WAIT)
             except OSError as error:
                 if error.errno == errno.EAGAIN:
                     return None
@@ -175,11 +176,11 @@ class RealFile:
 
     def truncate(self, size_bytes: int) -> None:
         with _wrapped(self.path):
-            os.ftruncate(self._descriptor, size_bytes)
+            os.ftruncate(self.descriptor, size_bytes)
 
     def sync(self) -> None:
         with _wrapped(self.path):
-            _sync_data(self._descriptor)
+            _sync_data(self.descriptor)
 
 
 class RealFileSystem:
@@ -206,11 +207,11 @@ class RealFileSystem:
         self.create(path).write_at(data, 0)
 
     def sync_file(self, path: str) -> None:
-        with _wrapped(path):
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return
+        self._sync(path, 0)
+
+    def _sync(self, path: str, flags: int) -> None:
+        with _wrapped(path), suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
             try:
                 os.fsync(descriptor)
             finally:
@@ -233,12 +234,7 @@ class RealFileSystem:
             os.makedirs(path, exist_ok=True)
 
     def sync_directory(self, path: str) -> None:
-        with _wrapped(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        self._sync(path, os.O_DIRECTORY)
 
     def rename(self, source: str, target: str) -> None:
         with _wrapped(source):
@@ -254,12 +250,8 @@ class RealFileSystem:
 
     def lock(self, path: str) -> object:
         with _wrapped(path):
-            file = open(path, "ab", buffering=0)  # noqa: SIM115  the lock lasts as long as the object
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.close()
-                raise
+            file = RealFile(path, os.O_RDWR | os.O_CREAT)
+            fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file
 
 

@@ -24,7 +24,7 @@ from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.error import StorageError
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
 from runnel.storage.folder import Folder
-from runnel.storage.fs import Buffer
+from runnel.storage.fs import Buffer, File
 from runnel.storage.log_config import LogConfig
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
@@ -39,9 +39,8 @@ class Flush(NamedTuple):
 
     folder: Folder
     directory: str
-    segments: tuple[Segment, ...]
-    snapshots: tuple[str, ...]
-    includes_active: bool
+    files: tuple[File, ...]
+    paths: tuple[str, ...]
     end_offset: int
     truncation_count: int
 
@@ -49,11 +48,10 @@ class Flush(NamedTuple):
         """Sync it, on any thread. A failure takes the log folder offline for good."""
         self.folder.check()
         try:
-            for snapshot in self.snapshots:
-                self.folder.fs.sync_file(snapshot)
-            for segment in self.segments:
-                is_active = self.includes_active and segment is self.segments[-1]
-                segment.sync(with_indexes=not is_active)
+            for file in self.files:
+                file.sync()
+            for path in self.paths:
+                self.folder.fs.sync_file(path)
             self.folder.fs.sync_directory(self.directory)
         except StorageError as error:
             self.folder.fail(error)
@@ -262,14 +260,15 @@ class Log:
     def begin_flush(self, *, sealed_only: bool = False) -> Flush:
         """What has to be synced. Run it anywhere, then give it to `end_flush`."""
         first = self._floor(self.recovery_point)
-        last = len(self.segments) - 1 if sealed_only else len(self.segments)
-        sealed_ends = [segment.base_offset for segment in self.segments[first + 1 : last + 1]]
+        sealed = self.segments[first:-1]
+        flushed = sealed if sealed_only else self.segments[first:]
+        paths = [path for segment in sealed for path in segment.index_paths()]
+        paths += [snapshot_path(self.directory, segment.base_offset) for segment in self.segments[first + 1 :]]
         return Flush(
             self._folder,
             self.directory,
-            tuple(self.segments[first:last]),
-            tuple(snapshot_path(self.directory, offset) for offset in sealed_ends),
-            not sealed_only,
+            tuple(segment.file for segment in flushed),
+            tuple(paths),
             self._active.base_offset if sealed_only else self.log_end_offset,
             self._truncation_count,
         )
@@ -355,9 +354,8 @@ class Log:
         """Let the log begin at `offset`, which is in it. Whole segments below go with the next retention."""
         invariant(offset <= self.log_end_offset, "a log does not begin after its end")
         if offset > self.log_start_offset:
-            with self._folder.judging():
-                self.log_start_offset = offset
-                self.epochs.truncate_start(offset)
+            self.log_start_offset = offset
+            self.epochs.truncate_start(offset)
 
     def apply_retention(self, now_ms: int, up_to_offset: int | None = None) -> int:
         """Delete old segments below `up_to_offset`, the high watermark. Returns how many."""
@@ -392,8 +390,8 @@ class Log:
             self._active.write_indexes()
             write_snapshot(self._folder.fs, self.directory, self.log_end_offset, self.producers)
             flush = self.begin_flush()
-            snapshots = (*flush.snapshots, snapshot_path(self.directory, self.log_end_offset))
-            flush = flush._replace(includes_active=False, snapshots=snapshots)
+            paths = (*flush.paths, *self._active.index_paths(), snapshot_path(self.directory, self.log_end_offset))
+            flush = flush._replace(paths=paths)
             flush.run()
             self.end_flush(flush)
             self.abandon()
@@ -401,13 +399,6 @@ class Log:
     def abandon(self) -> None:
         """Take no more appends and write nothing."""
         self._is_closed = True
-
-    def relocate(self, directory: str) -> None:
-        """The folder of the partition was renamed."""
-        self.directory = directory
-        self.epochs.relocate(directory)
-        for segment in self.segments:
-            segment.relocate(directory)
 
 
 def _base_offset(segment: Segment) -> int:

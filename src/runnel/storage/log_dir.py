@@ -85,7 +85,9 @@ class LogDir:
 
         Raises `StorageError` where the disk fails or another process uses the folder.
         """
-        fs.make_directory(path)
+        if not fs.exists(path):
+            fs.make_directory(path)
+            fs.sync_directory(os.path.dirname(os.path.abspath(path)))
         log_dir = cls(Folder(fs, path), clock, new_id, fs.lock(os.path.join(path, LOCK_FILE_NAME)))
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)

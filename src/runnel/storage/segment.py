@@ -7,7 +7,7 @@ indexes loaded when first used, so that opening a log after a clean stop reads n
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from runnel.base.limits import LOOKUP_CHUNK_BYTES, SCAN_CHUNK_BYTES
@@ -16,7 +16,7 @@ from runnel.records.batch import BatchHeader
 from runnel.records.error import RecordError
 from runnel.storage.batch_walk import walk_headers
 from runnel.storage.error import StorageError
-from runnel.storage.fs import Buffer, File, FileSystem
+from runnel.storage.fs import Buffer, File, FileSystem, write_atomically
 from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from runnel.storage.offset_index import CorruptIndex, OffsetIndex
 from runnel.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
@@ -87,10 +87,6 @@ class Segment:
 
     def path(self, suffix: str) -> str:
         return segment_path(self._directory, self.base_offset, suffix)
-
-    def relocate(self, directory: str) -> None:
-        """The folder was renamed; open files stay good."""
-        self._directory = directory
 
     @property
     def file(self) -> File:
@@ -254,22 +250,20 @@ class Segment:
                 self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
         self.size_bytes = size_bytes
         # A disk that takes no writes can still be read from; the next start makes them again.
+        # No later scan will look at this segment, so a half-written file must not stay.
         with suppress(StorageError):
-            self.write_indexes()
+            self.write_indexes(write_atomically)
         return self.offset_index, self.time_index
 
-    def write_indexes(self) -> None:
+    def write_indexes(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the index files, the time index with the largest timestamp as its last entry."""
+        write = write or _write
         self.time_index.append(*self.maximum)
-        self._fs.write_file(self.path(OFFSET_INDEX_SUFFIX), self.offset_index.encode())
-        self._fs.write_file(self.path(TIME_INDEX_SUFFIX), self.time_index.encode())
+        write(self._fs, self.path(OFFSET_INDEX_SUFFIX), self.offset_index.encode())
+        write(self._fs, self.path(TIME_INDEX_SUFFIX), self.time_index.encode())
 
-    def sync(self, *, with_indexes: bool) -> None:
-        """Make the batches, and for a sealed segment the index files, survive a power loss."""
-        self.file.sync()
-        if with_indexes:
-            for suffix in INDEX_SUFFIXES:
-                self._fs.sync_file(self.path(suffix))
+    def index_paths(self) -> list[str]:
+        return [self.path(suffix) for suffix in INDEX_SUFFIXES]
 
     def delete(self) -> None:
         """Remove the files. Whoever still reads keeps the bytes until it is done."""
@@ -277,3 +271,7 @@ class Segment:
         # without an index would be taken for a segment.
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             self._fs.remove(self.path(suffix))
+
+
+def _write(fs: FileSystem, path: str, data: bytes) -> None:
+    fs.write_file(path, data)
