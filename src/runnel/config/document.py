@@ -29,7 +29,8 @@ from, strongest first:
 
 An option that Runnel does not know, or that Kafka has and Runnel does not support, is refused by
 name, in all three places, together with everything else that is wrong. So is an environment
-variable that begins with `RUNNEL_` and is neither an option nor one of {reserved}.
+variable that begins with `RUNNEL_` and is neither an option nor one of these, which belong to the
+command line, the build and the tests: {reserved}.
 
 Some options can change while the broker runs, through AlterConfigs and IncrementalAlterConfigs:
 *cluster-wide* ones for all brokers or for one, *per-broker* ones only for one. A value set for one
@@ -88,11 +89,12 @@ def _option_table(options: Iterable[Option[Any]], last_heading: str) -> str:
             option.value_type.name.lower(),
             _default(option),
             "" if option.check is None else option.check.accepts,
+            option.importance.value,
             ", ".join(f"`{synonym.name}`" for synonym in option.broker_synonyms) or option.update_mode.value,
         )
         for option in options
     ]
-    return _table(("option", "meaning", "type", "default", "accepts", last_heading), rows)
+    return _table(("option", "meaning", "type", "default", "accepts", "importance", last_heading), rows)
 
 
 def _inert_table() -> str:

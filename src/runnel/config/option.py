@@ -119,10 +119,6 @@ class Option(Generic[T]):
             raise self._error(text, complaint)
         return value
 
-    def render(self, value: T) -> str | None:
-        """Return `value` in the text form that Kafka shows."""
-        return render_value(value)
-
     def _error(self, text: str, complaint: str) -> ConfigError:
         shown = "" if self.sensitive else f" {text.strip()!r}"
         return ConfigError(self.name, f"Invalid value{shown} for {self.name}: {complaint}")
