@@ -57,3 +57,21 @@ FRAME_PIECE_JOINED_BYTES_MAX = 16 * 1024
 # lookup starts at most one index interval (4 KiB) before its batch, and two pages mostly hold it.
 SCAN_CHUNK_BYTES = MIB
 LOOKUP_CHUNK_BYTES = 8192
+
+# Cold reads, decompression and flushes off the event loop; more threads would only queue for the disk.
+WORKER_THREADS_MAX = 4
+
+# A fetch session may be evicted for a new one when it has not been used for this long (Kafka's value).
+FETCH_SESSION_EVICTION_MS = 120_000
+
+# How often producers that have fallen silent are looked for (Kafka's value).
+PRODUCER_EXPIRY_INTERVAL_S = 600
+
+# The embedded metadata store, in the first log folder.
+STORE_FILE_NAME = "cluster-metadata.sqlite"
+
+# A compressed batch up to this size is opened on the event loop; handing it to a thread costs more.
+CHECK_IN_LOOP_BYTES_MAX = 16 * 1024
+
+# How often logs are looked through for flushes that are due; flush.ms is honoured to this precision.
+FLUSH_CHECK_INTERVAL_S = 1.0
