@@ -1,0 +1,158 @@
+"""Who may create, grow or delete a topic, and what then becomes true.
+
+Each function reads the image and returns the records that would change it, or raises the
+Kafka error that explains why nothing will change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
+from runnel.base.topic_name import topic_name_problem
+from runnel.machines.controller.image import ClusterImage, Topic
+from runnel.machines.controller.placement import check_assignment, place_replicas
+from runnel.machines.controller.record import (
+    ConfigKind,
+    ConfigRecord,
+    PartitionRecord,
+    Record,
+    TopicRecord,
+    TopicRemoved,
+)
+from runnel.protocol.errors import ApiError, ErrorCode
+
+DEFAULT = -1
+"""A count of -1 asks for the broker's default (KIP-464)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """What a client asks for."""
+
+    name: str
+    partition_count: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignment: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the broker gives to those who do not ask."""
+
+    partition_count: int
+    replication_factor: int
+
+
+def decide_create(
+    image: ClusterImage, new: NewTopic, topic_id: UUID, broker_ids: Sequence[int], defaults: Defaults
+) -> list[Record]:
+    """The records of a new topic. Its configs must have been validated by the caller."""
+    check_new_name(image, new.name)
+    assignment = _assign_new(image, new, broker_ids, defaults)
+    _check_size(len(assignment))
+    records: list[Record] = [TopicRecord(new.name, topic_id, assignment)]
+    if new.configs:
+        records.append(ConfigRecord(ConfigKind.TOPIC, new.name, new.configs))
+    return records + _first_leaders(new.name, assignment, first=0)
+
+
+def check_new_name(image: ClusterImage, name: str) -> None:
+    """Raise unless a topic of this name can come to be."""
+    if problem := topic_name_problem(name):
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if other := image.colliding_topic(name):
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _assign_new(
+    image: ClusterImage, new: NewTopic, broker_ids: Sequence[int], defaults: Defaults
+) -> tuple[tuple[int, ...], ...]:
+    if new.assignment:
+        return _assign_by_hand(new, broker_ids)
+    if new.replication_factor < DEFAULT or new.replication_factor == 0:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if new.partition_count < DEFAULT or new.partition_count == 0:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1 to use the default value."
+        )
+    partition_count = defaults.partition_count if new.partition_count == DEFAULT else new.partition_count
+    replication_factor = defaults.replication_factor if new.replication_factor == DEFAULT else new.replication_factor
+    _check_size(partition_count)
+    return place_replicas(broker_ids, partition_count, replication_factor, start_index=len(image.topics))
+
+
+def _assign_by_hand(new: NewTopic, broker_ids: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    by_partition = new.assignment or {}
+    if new.replication_factor != DEFAULT or new.partition_count != DEFAULT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "With a manual partition assignment, the partition count and the replication factor must both be -1.",
+        )
+    if sorted(by_partition) != list(range(len(by_partition))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions of a manual assignment must be consecutive from 0."
+        )
+    return check_assignment([by_partition[partition] for partition in range(len(by_partition))], broker_ids)
+
+
+def decide_add_partitions(
+    image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None, broker_ids: Sequence[int]
+) -> list[Record]:
+    """The records that grow a topic to `count` partitions; `assignments` places only the new ones."""
+    topic = require_topic(image, name)
+    current = topic.partition_count
+    if count < current:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {current} partition(s); {count} would not be an increase.",
+        )
+    if count == current:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+    added = count - current
+    _check_size(added)
+    if assignments is None:
+        replication_factor = len(topic.assignment[0])
+        placed = place_replicas(broker_ids, added, replication_factor, start_index=current)
+    elif len(assignments) != added:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were given.",
+        )
+    else:
+        placed = check_assignment(assignments, broker_ids)
+    grown = TopicRecord(topic.name, topic.topic_id, topic.assignment + placed)
+    return [grown, *_first_leaders(topic.name, placed, first=current)]
+
+
+def decide_delete(image: ClusterImage, name: str) -> list[Record]:
+    """The record that removes a topic."""
+    return [TopicRemoved(require_topic(image, name).name)]
+
+
+def require_topic(image: ClusterImage, name: str) -> Topic:
+    """The topic of this name, or Kafka's error for none."""
+    if (topic := image.topics.get(name)) is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return topic
+
+
+def _first_leaders(name: str, assignment: Sequence[tuple[int, ...]], first: int) -> list[Record]:
+    return [
+        PartitionRecord(name, partition, leader=replicas[0], leader_epoch=0, isr=replicas)
+        for partition, replicas in enumerate(assignment, start=first)
+    ]
+
+
+def _check_size(partition_count: int) -> None:
+    if partition_count > PARTITIONS_PER_REQUEST_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{partition_count} partitions at once are too many; the limit is {PARTITIONS_PER_REQUEST_MAX}.",
+        )
