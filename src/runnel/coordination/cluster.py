@@ -1,0 +1,76 @@
+"""The cluster image kept true to the metadata store.
+
+Decisions go down as records: `commit` turns them into one group of store operations, each
+conditional on the version of the node that the image was built from. They come back as
+changes, from this broker or from another, and only then does the image replay them; so
+a restart, which replays the whole store, takes the same road as live traffic.
+"""
+
+from collections.abc import Callable, Sequence
+
+from runnel.coordination.layout import CONFIGS, TOPICS, config_path, node_of, partition_path, record_of, topic_path
+from runnel.coordination.store import Change, Create, Delete, MetadataStore, Operation, Put
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.record import ConfigKind, ConfigRecord, Record, TopicRemoved
+
+Listener = Callable[[Sequence[Record]], None]
+
+
+class ClusterMetadata:
+    """An image, the store behind it, and those who want to know of changes."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.store = store
+        self.image = ClusterImage()
+        self._versions: dict[str, int] = {}
+        self._listeners: list[Listener] = []
+
+    async def load(self) -> None:
+        """Replay what is stored, then follow changes."""
+        for root in (TOPICS, CONFIGS):
+            nodes = await self.store.tree(root)
+            # Parents sort before children, so a topic is there before its partitions.
+            self._replay([Change(path, nodes[path]) for path in sorted(nodes)])
+        self.store.watch(self._on_changes)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after each group of records has been replayed."""
+        self._listeners.append(listener)
+
+    async def commit(self, records: Sequence[Record]) -> None:
+        """Make `records` true; raises what the store raises when the image was out of date."""
+        operations = [operation for record in records for operation in self._operations(record)]
+        if operations:
+            await self.store.commit(operations)
+
+    def _operations(self, record: Record) -> list[Operation]:
+        if isinstance(record, TopicRemoved):
+            return self._removal(record.name)
+        path, value = node_of(record)
+        version = self._versions.get(path)
+        if isinstance(record, ConfigRecord) and not record.values:
+            return [] if version is None else [Delete(path, version)]
+        return [Create(path, value) if version is None else Put(path, value, version)]
+
+    def _removal(self, name: str) -> list[Operation]:
+        partitions = [partition_path(name, partition) for partition in self.image.topics[name].leadership]
+        # Children before their parent, as ZooKeeper demands.
+        paths = [*partitions, topic_path(name), config_path(ConfigKind.TOPIC, name)]
+        return [Delete(path, self._versions[path]) for path in paths if path in self._versions]
+
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        records = self._replay(changes)
+        for listener in self._listeners:
+            listener(records)
+
+    def _replay(self, changes: Sequence[Change]) -> list[Record]:
+        records: list[Record] = []
+        for change in changes:
+            if change.node is None:
+                self._versions.pop(change.path, None)
+            else:
+                self._versions[change.path] = change.node.version
+            if (record := record_of(change)) is not None:
+                self.image.replay(record)
+                records.append(record)
+        return records
