@@ -1,0 +1,137 @@
+"""One broker: its configuration, its metadata, its logs and the tasks that look after them.
+
+It knows no sockets. The server layer puts listeners in front of it; tests and the simulator
+may call it as it is.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from runnel.base.clock import Clock, SystemClock
+from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, WORKER_THREADS_MAX
+from runnel.config.broker import BrokerConfig
+from runnel.config.topic import TopicConfig
+from runnel.coordination.cluster import ClusterMetadata
+from runnel.coordination.embedded import EmbeddedStore
+from runnel.coordination.store import MetadataStore
+from runnel.machines.controller.image import ClusterImage, Node
+from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind, ConfigRecord, Record
+from runnel.machines.controller.topic import Defaults
+from runnel.machines.fetch_session import FetchSessions
+from runnel.runtime.cluster_id import load_cluster_id
+from runnel.runtime.controller import Controller
+from runnel.runtime.log_care import LogCare
+from runnel.runtime.producer_id import ProducerIds
+from runnel.runtime.replicas import Replicas, log_config
+from runnel.storage.fs import FileSystem, RealFileSystem
+from runnel.storage.log_dir import LogDir
+
+log = logging.getLogger("runnel.runtime")
+
+
+class Broker:
+    """Everything that a broker is, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        fs: FileSystem | None = None,
+        clock: Clock | None = None,
+        store: MetadataStore | None = None,
+    ) -> None:
+        self.static_config = self.config = config
+        self.clock: Clock = clock or SystemClock()
+        self.nodes: dict[str, Node] = {}
+        self.cluster_id = ""
+        self._fs: FileSystem = fs or RealFileSystem()
+        self._store = store
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def broker_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.metadata.image
+
+    async def start(self) -> None:
+        """Open the logs and the metadata; recovery of an unclean stop happens here."""
+        self.worker = ThreadPoolExecutor(WORKER_THREADS_MAX, thread_name_prefix="runnel-worker")
+        # Folders change in one thread, so that checkpoints, creation and deletion never meet.
+        self._folder_worker = ThreadPoolExecutor(1, thread_name_prefix="runnel-folder")
+        self.metadata = ClusterMetadata(self._store or self._embedded_store())
+        await self.metadata.load()
+        self._apply_dynamic_config()
+        self.log_dirs = [self._open_log_dir(path) for path in self.config.log_directories]
+        self.cluster_id = await load_cluster_id(self.metadata.store)
+        self.replicas = Replicas(self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker)
+        for name in self.image.topics:
+            await self.replicas.reconcile(name)
+        self._name_strays()
+        self.metadata.listen(self._on_records)
+        self.controller = Controller(self.metadata, [self.broker_id], self.replicas.settled)
+        self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots,
+            FETCH_SESSION_EVICTION_MS,
+            lambda: random.randrange(1, 2**31),
+        )
+        self._care = LogCare(self.config, self.clock, self.replicas, self.log_dirs, self.worker, self._folder_worker)
+        spawn = asyncio.get_running_loop().create_task
+        self._tasks = [spawn(self.replicas.run()), *(spawn(task) for task in self._care.tasks())]
+
+    async def stop(self) -> None:
+        """Stop cleanly: what is written is flushed, and the next start scans nothing."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._folder_worker.shutdown()
+        self.worker.shutdown()
+        for log_dir in self.log_dirs:
+            log_dir.close()
+        await self.metadata.store.close()
+
+    def _embedded_store(self) -> EmbeddedStore:
+        folder = self.config.log_directories[0]
+        self._fs.make_directory(str(folder))
+        return EmbeddedStore(folder / STORE_FILE_NAME)
+
+    def _open_log_dir(self, path: Path) -> LogDir:
+        log_dir = LogDir.open(self._fs, str(path), self.clock, lambda topic: log_config(self.topic_config(topic)))
+        if log_dir.logs and not log_dir.was_clean:
+            log.warning("%s was not stopped cleanly; its %d logs were recovered", path, len(log_dir.logs))
+        return log_dir
+
+    def _name_strays(self) -> None:
+        for log_dir in self.log_dirs:
+            strays = sorted({topic for topic, _ in log_dir.logs if topic not in self.image.topics})
+            if strays:
+                log.warning("%s holds logs of topics that do not exist, left alone: %s", log_dir.path, strays)
+
+    def topic_config(self, name: str) -> TopicConfig:
+        """A topic's configuration: its own, else the broker's, else the default."""
+        return TopicConfig.resolve(self.image.config(ConfigKind.TOPIC, name), self.config)
+
+    @property
+    def topic_defaults(self) -> Defaults:
+        """What a topic gets when nobody says how many partitions and replicas it should have."""
+        return Defaults(self.config.num_partitions, self.config.default_replication_factor)
+
+    def _on_records(self, records: Sequence[Record]) -> None:
+        if any(isinstance(record, ConfigRecord) and record.kind is ConfigKind.BROKER for record in records):
+            self._apply_dynamic_config()
+            # Topics inherit from the broker.
+            records = [*records, *(ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self.image.topics)]
+        self.replicas.on_records(records)
+
+    def _apply_dynamic_config(self) -> None:
+        self.config = self.static_config.with_dynamic(
+            self.image.config(ConfigKind.BROKER, str(self.static_config.node_id)),
+            self.image.config(ConfigKind.BROKER, CLUSTER_DEFAULT),
+        )

@@ -1,0 +1,101 @@
+"""What happens to logs by themselves: flushing, retention, checkpoints, removal of deleted files."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from runnel.base.clock import Clock
+from runnel.base.limits import FLUSH_CHECK_INTERVAL_S, PRODUCER_EXPIRY_INTERVAL_S
+from runnel.config.broker import BrokerConfig
+from runnel.runtime.partition import Partition
+from runnel.runtime.replicas import Replicas
+from runnel.storage.error import StorageError
+from runnel.storage.log_dir import LogDir
+
+log = logging.getLogger("runnel.runtime")
+
+
+class LogCare:
+    """The periodic tasks of a broker's logs. Decisions are made on the event loop, disks are waited for elsewhere."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        replicas: Replicas,
+        log_dirs: Sequence[LogDir],
+        worker: Executor,
+        folder_worker: Executor,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._replicas = replicas
+        self._log_dirs = log_dirs
+        self._worker = worker
+        self._folder_worker = folder_worker
+
+    def tasks(self) -> list[Coroutine[Any, Any, None]]:
+        """One endless task for each kind of care."""
+        config = self._config
+        return [
+            _every(FLUSH_CHECK_INTERVAL_S, self.flush),
+            _every(config.log_retention_check_interval_ms / 1000, self.apply_retention),
+            _every(config.log_flush_offset_checkpoint_interval_ms / 1000, self.checkpoint),
+            _every(PRODUCER_EXPIRY_INTERVAL_S, self.expire_producers),
+        ]
+
+    async def flush(self) -> None:
+        """Sync what `flush.ms` says is due, and segments that have been sealed."""
+        for partition in self._replicas.all():
+            if partition.log.is_flush_due():
+                await self._flush(partition, sealed_only=False)
+            elif partition.log.has_unflushed_segment:
+                await self._flush(partition, sealed_only=True)
+
+    async def apply_retention(self) -> None:
+        """Delete segments that are past their topic's retention, then files of deleted topics."""
+        now_ms = self._clock.now_ms()
+        for partition in self._replicas.all():
+            try:
+                partition.log.apply_retention(now_ms, partition.high_watermark)
+            except StorageError as error:
+                log.error("retention of %s failed: %s", partition.name, error)
+            await asyncio.sleep(0)
+        await self._in_folders(LogDir.purge)
+
+    async def checkpoint(self) -> None:
+        """Remember how far each log is known to be good, so that recovery has less to scan."""
+        await self._in_folders(LogDir.checkpoint)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have not written for a long time."""
+        now_ms = self._clock.now_ms()
+        for partition in self._replicas.all():
+            partition.log.producers.expire(now_ms)
+            await asyncio.sleep(0)
+
+    async def _flush(self, partition: Partition, *, sealed_only: bool) -> None:
+        flush = partition.log.begin_flush(sealed_only=sealed_only)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
+        except StorageError as error:
+            log.error("%s could not be flushed, its folder is offline: %s", partition.name, error)
+        else:
+            partition.log.end_flush(flush)
+
+    async def _in_folders(self, action: Callable[[LogDir], object]) -> None:
+        for log_dir in self._log_dirs:
+            if log_dir.is_offline:
+                continue
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._folder_worker, action, log_dir)
+            except StorageError as error:
+                log.error("%s: %s", log_dir.path, error)
+
+
+async def _every(interval_s: float, action: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        await action()

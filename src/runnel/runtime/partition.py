@@ -1,0 +1,136 @@
+"""A partition that this broker leads: its log, its epoch, its watermarks, and who waits for them."""
+
+import logging
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from runnel.config.topic import TopicConfig
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.records.batch import BatchHeader, read_header, set_log_append_time
+from runnel.storage.error import StorageError
+from runnel.storage.file_range import FileRange
+from runnel.storage.log import Log
+
+log = logging.getLogger("runnel.runtime")
+
+ACKS_ALL = -1
+NO_TIMESTAMP = -1
+NO_EPOCH = -1
+
+
+class AppendWaiter(Protocol):
+    """Somebody who waits for records that consumers may read."""
+
+    def appended(self, size_bytes: int) -> None:
+        """So many bytes have become readable."""
+        ...
+
+    def disturbed(self) -> None:
+        """Something else happened that makes waiting pointless."""
+        ...
+
+
+class Appended(NamedTuple):
+    """Where a batch landed."""
+
+    base_offset: int
+    log_append_time: int
+
+
+class Partition:
+    """The leader's side of one partition."""
+
+    def __init__(self, topic: str, topic_id: UUID, index: int, storage: Log, config: TopicConfig) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = storage
+        self.config = config
+        self.leader_epoch = 0
+        self.isr: tuple[int, ...] = ()
+        self.high_watermark = storage.log_end_offset
+        self._waiters: set[AppendWaiter] = set()
+        self._failing = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def last_stable_offset(self) -> int:
+        """How far a reader of committed records may go; transactions will hold it back."""
+        return self.high_watermark
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Fence a client whose metadata is older or newer than this leader (KIP-320)."""
+        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
+
+    def append(self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int) -> Appended:
+        """Write one valid batch, or find that it was written before."""
+        if acks == ACKS_ALL and len(self.isr) < self.config.min_insync_replicas:
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self.config.min_insync_replicas}",
+            )
+        if duplicate := self.log.producers.check(header):
+            return Appended(duplicate.base_offset, duplicate.timestamp if self._stamps_batches else NO_TIMESTAMP)
+        log_append_time = NO_TIMESTAMP
+        if self._stamps_batches:
+            log_append_time = now_ms
+            set_log_append_time(batch, 0, now_ms)
+            header = read_header(batch)
+        base_offset = self._write(batch, header)
+        self._advance_high_watermark(len(batch))
+        return Appended(base_offset, log_append_time)
+
+    def locate(self, offset: int, size_bytes_max: int, up_to_offset: int, *, min_one_batch: bool) -> FileRange | None:
+        """Where the bytes from `offset` on lie; None when there are none yet."""
+        return self.log.locate(offset, size_bytes_max, up_to_offset, min_one_batch=min_one_batch)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Let everything below `before_offset` go; the new low watermark."""
+        if before_offset == -1:
+            before_offset = self.high_watermark
+        if not 0 <= before_offset <= self.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the high watermark of {self.name} is {self.high_watermark}")
+        self.log.advance_log_start(before_offset)
+        return self.log.log_start_offset
+
+    def wait(self, waiter: AppendWaiter) -> None:
+        self._waiters.add(waiter)
+
+    def stop_waiting(self, waiter: AppendWaiter) -> None:
+        self._waiters.discard(waiter)
+
+    def disturb(self) -> None:
+        """Send everybody who waits here to look again."""
+        for waiter in tuple(self._waiters):
+            waiter.disturbed()
+
+    @property
+    def _stamps_batches(self) -> bool:
+        return self.config.message_timestamp_type == "LogAppendTime"
+
+    def _write(self, batch: memoryview, header: BatchHeader) -> int:
+        try:
+            base_offset = self.log.append(batch, header, self.leader_epoch)
+        except StorageError as error:
+            if not self._failing:
+                log.error("%s cannot be written: %s", self.name, error)
+            self._failing = True
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be written") from error
+        if self._failing:
+            log.info("%s can be written again", self.name)
+            self._failing = False
+        return base_offset
+
+    def _advance_high_watermark(self, size_bytes: int) -> None:
+        # With one replica in sync, what is written is replicated.
+        self.high_watermark = self.log.log_end_offset
+        if self._waiters:
+            for waiter in tuple(self._waiters):
+                waiter.appended(size_bytes)

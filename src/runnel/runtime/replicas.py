@@ -1,0 +1,191 @@
+"""The partitions that live on this broker, kept true to the cluster image.
+
+The image says what should be here; `reconcile` makes it so for one topic, at start-up and
+after every change alike. Folders are made and removed in a worker thread; partitions appear
+and disappear on the event loop. Whoever changed the image waits with `settled`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+from runnel.config.topic import TopicConfig
+from runnel.machines.controller.image import ClusterImage, Topic
+from runnel.machines.controller.record import (
+    ConfigKind,
+    ConfigRecord,
+    PartitionRecord,
+    Record,
+    TopicRecord,
+    TopicRemoved,
+)
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.runtime.partition import Partition
+from runnel.storage.error import StorageError
+from runnel.storage.log import Log
+from runnel.storage.log_config import LogConfig
+from runnel.storage.log_dir import LogDir
+
+log = logging.getLogger("runnel.runtime")
+
+
+class Replicas:
+    """Partitions by topic and index."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: ClusterImage,
+        log_dirs: Sequence[LogDir],
+        resolve_config: Callable[[str], TopicConfig],
+        worker: Executor,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._log_dirs = log_dirs
+        self._resolve_config = resolve_config
+        self._worker = worker
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._changes: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
+
+    def get(self, topic: str, index: int) -> Partition:
+        """The partition, or Kafka's error for one that is not here."""
+        try:
+            return self._topics[topic][index]
+        except KeyError:
+            raise self._absence(topic, index) from None
+
+    def all(self) -> list[Partition]:
+        return [partition for partitions in self._topics.values() for partition in partitions.values()]
+
+    def offline(self, topic: Topic, index: int) -> list[int]:
+        """Which replicas of a partition cannot serve: this broker, when it could not open the log."""
+        if self._broker_id in topic.assignment[index] and index not in self._topics.get(topic.name, {}):
+            return [self._broker_id]
+        return []
+
+    def on_records(self, records: Sequence[Record]) -> None:
+        """Take note of changes of the image; they are carried out soon."""
+        self._changes.put_nowait(records)
+
+    async def settled(self) -> None:
+        """Return when every change so far has been carried out."""
+        await self._changes.join()
+
+    async def run(self) -> None:
+        """Carry out changes for ever."""
+        while True:
+            records = await self._changes.get()
+            try:
+                for name in dict.fromkeys(filter(None, map(_topic_of, records))):
+                    await self.reconcile(name)
+            finally:
+                self._changes.task_done()
+
+    async def reconcile(self, name: str) -> None:
+        """Make the partitions of one topic what the image says they are."""
+        topic = self._image.topics.get(name)
+        here = self._topics.get(name, {})
+        if here and (topic is None or next(iter(here.values())).topic_id != topic.topic_id):
+            await self._remove(name)
+        if topic is not None:
+            config = self._resolve_config(name)
+            await self._add_missing(topic, config)
+            self._update(topic, config)
+
+    async def _remove(self, name: str) -> None:
+        removed = self._topics.pop(name)
+        for partition in removed.values():
+            partition.disturb()
+        await self._in_worker(self._delete_logs, name, list(removed))
+
+    async def _add_missing(self, topic: Topic, config: TopicConfig) -> None:
+        here = self._topics.setdefault(topic.name, {})
+        missing = [
+            index
+            for index, replicas in enumerate(topic.assignment)
+            if index not in here and self._broker_id in replicas
+        ]
+        logs = await self._in_worker(self._open_logs, topic, missing, log_config(config)) if missing else None
+        for index, storage in (logs or {}).items():
+            here[index] = Partition(topic.name, topic.topic_id, index, storage, config)
+
+    def _update(self, topic: Topic, config: TopicConfig) -> None:
+        for index, partition in self._topics[topic.name].items():
+            if leadership := topic.leadership.get(index):
+                partition.leader_epoch = leadership.leader_epoch
+                partition.isr = leadership.isr
+            partition.config = config
+            partition.log.config = log_config(config)
+
+    def _absence(self, topic: str, index: int) -> ApiError:
+        known = self._image.topics.get(topic)
+        if known is not None and 0 <= index < known.partition_count:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{index} could not be opened")
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+
+    # --- in the worker thread
+
+    async def _in_worker(
+        self, function: Callable[..., "dict[int, Log] | None"], *arguments: object
+    ) -> "dict[int, Log] | None":
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
+        except StorageError as error:
+            log.error("a change of topics could not be carried out: %s", error)
+            return None
+
+    def _open_logs(self, topic: Topic, indexes: Sequence[int], config: LogConfig) -> dict[int, Log]:
+        logs = {}
+        for index in indexes:
+            logs[index] = self._find_log(topic, index, config) or self._create_log(topic, index, config)
+        return logs
+
+    def _find_log(self, topic: Topic, index: int, config: LogConfig) -> Log | None:
+        for log_dir in self._log_dirs:
+            key = topic.name, index
+            if found := log_dir.logs.get(key):
+                if log_dir.topic_ids.get(key, topic.topic_id) == topic.topic_id:
+                    found.config = config
+                    return found
+                # Left from a topic of the same name that was deleted while this broker was down.
+                log_dir.delete(topic.name, index)
+        return None
+
+    def _create_log(self, topic: Topic, index: int, config: LogConfig) -> Log:
+        online = [log_dir for log_dir in self._log_dirs if not log_dir.is_offline]
+        emptiest = min(online or self._log_dirs, key=lambda log_dir: len(log_dir.logs))
+        return emptiest.create(topic.name, index, topic.topic_id, config)
+
+    def _delete_logs(self, topic: str, indexes: Sequence[int]) -> None:
+        for log_dir in self._log_dirs:
+            for index in indexes:
+                if (topic, index) in log_dir.logs:
+                    log_dir.delete(topic, index)
+
+
+def log_config(config: TopicConfig) -> LogConfig:
+    """What a log needs to know of its topic's configuration."""
+    return LogConfig(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        flush_messages=config.flush_messages,
+        flush_ms=config.flush_ms,
+        max_message_bytes=config.max_message_bytes,
+        message_timestamp_type=config.message_timestamp_type,
+    )
+
+
+def _topic_of(record: Record) -> str | None:
+    match record:
+        case TopicRecord(name=name) | TopicRemoved(name=name) | PartitionRecord(topic=name):
+            return name
+        case ConfigRecord(kind=ConfigKind.TOPIC, name=name):
+            return name
+        case ConfigRecord():
+            return None
