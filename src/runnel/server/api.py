@@ -1,0 +1,58 @@
+"""The APIs that this broker serves, each registered by its handler.
+
+ApiVersions, the dispatcher, the compatibility page and the tests all read this registry;
+there is no second list.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from runnel.protocol.api_key import ApiKey
+from runnel.protocol.errors import ApiError
+from runnel.protocol.message import Message
+from runnel.server.context import RequestContext
+
+R = TypeVar("R", bound=Message)
+
+Handle = Callable[[RequestContext, Any], Awaitable[Message | None]]
+Fail = Callable[[RequestContext, Any, ApiError], Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: what it takes, in which versions, who answers and how it says no."""
+
+    key: ApiKey
+    request_type: type[Message]
+    version_min: int
+    version_max: int
+    advertised_min: int
+    handle: Handle
+    fail: Fail
+    missing: str
+
+
+APIS: dict[int, Api] = {}
+
+
+def api(
+    request_type: type[R],
+    *,
+    versions: tuple[int, int],
+    fail: Callable[[RequestContext, R, ApiError], Message],
+    advertised_min: int | None = None,
+    missing: str = "",
+) -> Callable[[Callable[[RequestContext, R], Awaitable[Message | None]]], Handle]:
+    """Register a handler. `fail` builds the reply that says one error for everything asked;
+    `missing` says for the compatibility page what is knowingly not there."""
+
+    def register(handle: Handle) -> Handle:
+        key = ApiKey(cast("ApiKey", request_type.SCHEMA.key))
+        low, high = versions
+        APIS[key] = Api(
+            key, request_type, low, high, low if advertised_min is None else advertised_min, handle, fail, missing
+        )
+        return handle
+
+    return register

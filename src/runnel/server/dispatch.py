@@ -1,0 +1,77 @@
+"""From a frame to its reply: header, body, handler, errors.
+
+The one place where errors of different kinds become what the peer sees: a Kafka outcome
+becomes a reply that carries its code, a broken request closes the connection, and a bug in
+a handler answers UNKNOWN_SERVER_ERROR to that one request.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from runnel.base.text import printable
+from runnel.protocol.api_key import ApiKey
+from runnel.protocol.codec import decode
+from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from runnel.protocol.frame import RequestHeader, decode_request_header, encode_response
+from runnel.protocol.message import Message
+from runnel.runtime.broker import Broker
+from runnel.server.api import APIS, Api
+from runnel.server.connection import Buffer, Connection, ConnectionClosed
+from runnel.server.context import RequestContext
+from runnel.server.handlers.api_versions import unsupported_version
+from runnel.storage.error import StorageError
+
+log = logging.getLogger("runnel.server")
+
+Intercept = Callable[[RequestContext, Message], Awaitable[None]]
+"""Runs before a handler; may wait, raise ApiError, or raise ConnectionClosed."""
+
+
+class Dispatcher:
+    """Serves the frames of every connection of a broker."""
+
+    def __init__(self, broker: Broker, intercept: Intercept | None = None) -> None:
+        self._broker = broker
+        self._intercept = intercept
+
+    async def serve(self, connection: Connection, frame: bytearray) -> list[Buffer] | None:
+        """The reply to one frame, ready to be written; None when the request wants none."""
+        header, position = decode_request_header(frame)
+        served = APIS.get(header.api_key)
+        if served is None:
+            raise RemoteProtocolError(f"API key {header.api_key} is not served")
+        if not served.version_min <= header.api_version <= served.version_max:
+            return _refuse_version(served, header)
+        request, end = decode(served.request_type, frame, header.api_version, position)
+        if end != len(frame):
+            # Kafka ignores them too; a client that sends them is worth one line.
+            connection.note_once(f"{served.key.name} v{header.api_version} with {len(frame) - end} trailing bytes")
+        context = RequestContext(self._broker, connection, header)
+        response = await self._answer(served, context, request)
+        if response is None:
+            return None
+        return encode_response(header.correlation_id, response, header.api_version)
+
+    async def _answer(self, served: Api, context: RequestContext, request: Message) -> Message | None:
+        try:
+            if self._intercept is not None:
+                await self._intercept(context, request)
+            return await served.handle(context, request)
+        except ApiError as error:
+            return served.fail(context, request, error)
+        except StorageError as error:
+            log.error("%s failed: %s", served.key.name, error)
+            return served.fail(context, request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "a log folder failed"))
+        except (RemoteProtocolError, ConnectionClosed):
+            raise
+        except Exception:
+            client = printable(context.header.client_id or "")
+            log.exception("%s v%d of client %s failed", served.key.name, context.version, client)
+            return served.fail(context, request, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed"))
+
+
+def _refuse_version(served: Api, header: RequestHeader) -> list[Buffer]:
+    if served.key is ApiKey.API_VERSIONS:
+        # Said in version 0, which every client can read, so that it can ask again.
+        return encode_response(header.correlation_id, unsupported_version(), 0)
+    raise RemoteProtocolError(f"{served.key.name} v{header.api_version} is not served")

@@ -1,0 +1,93 @@
+"""Cutting a byte stream into frames: a 4-byte length, then as many bytes.
+
+It knows no sockets: it says where the next bytes should be put and, told how many came,
+returns the frames that are complete. Small frames arrive in a scratch buffer shared by all
+connections and are copied out; the rest of a large frame is received straight into the
+memory that its records will be written to disk from.
+
+The memory of a frame grows with what has arrived, not with what its length claims, so a
+peer that announces 100 MiB and stays silent costs a few bytes.
+"""
+
+from struct import Struct
+
+from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
+from runnel.protocol.errors import RemoteProtocolError
+
+_LENGTH = Struct(">i")
+
+
+class FrameReader:
+    """One connection's place in its stream."""
+
+    __slots__ = ("_filled", "_frame", "_length", "_prefix", "_scratch", "_size_bytes_max")
+
+    def __init__(self, size_bytes_max: int, scratch: bytearray) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._scratch = memoryview(scratch)
+        self._prefix = b""
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._length = 0
+
+    @property
+    def partial_bytes(self) -> int:
+        """Memory held by a frame that is not complete yet."""
+        return len(self._frame) if self._frame is not None else 0
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether the peer has begun a frame and not finished it."""
+        return self._frame is not None or bool(self._prefix)
+
+    def growth_bytes(self) -> int:
+        """How much more memory the next `buffer` takes."""
+        if self._frame is None or self._filled < len(self._frame):
+            return 0
+        return self._grown_size() - len(self._frame)
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes of the stream go."""
+        if self._frame is None:
+            return self._scratch
+        if self._filled == len(self._frame):
+            grown = bytearray(self._grown_size())
+            grown[: self._filled] = self._frame
+            self._frame = grown
+        return memoryview(self._frame)[self._filled :]
+
+    def received(self, size: int) -> list[bytearray]:
+        """Take in `size` bytes written to the last `buffer`; the frames they complete."""
+        if self._frame is None:
+            return self._cut(self._prefix + self._scratch[:size] if self._prefix else self._scratch[:size])
+        self._filled += size
+        if self._filled < self._length:
+            return []
+        frame, self._frame = self._frame, None
+        return [frame]
+
+    def _grown_size(self) -> int:
+        return min(self._length, self._filled * FRAME_GROWTH_FACTOR)
+
+    def _cut(self, data: memoryview | bytes) -> list[bytearray]:
+        frames: list[bytearray] = []
+        position, end = 0, len(data)
+        while end - position >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(data, position)
+            if not 0 < length <= self._size_bytes_max:
+                raise RemoteProtocolError(f"a frame of {length} bytes; the limit is {self._size_bytes_max}")
+            position += _LENGTH.size
+            if end - position < length:
+                self._begin(length, data[position:])
+                self._prefix = b""
+                return frames
+            frames.append(bytearray(data[position : position + length]))
+            position += length
+        self._prefix = bytes(data[position:])
+        return frames
+
+    def _begin(self, length: int, data: memoryview | bytes) -> None:
+        self._length = length
+        self._filled = len(data)
+        self._frame = bytearray(min(length, max(len(data), FRAME_FIRST_BYTES_MIN) * FRAME_GROWTH_FACTOR))
+        self._frame[: len(data)] = data

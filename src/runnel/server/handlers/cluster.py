@@ -1,0 +1,42 @@
+"""DescribeCluster: the brokers, and what the caller may do to the cluster."""
+
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeClusterResponseBroker,
+)
+from runnel.server.api import api
+from runnel.server.context import CLUSTER_NAME, CLUSTER_OPERATIONS, RequestContext, Resource
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def fail(ctx: RequestContext, request: DescribeClusterRequest, error: ApiError) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=error.code,
+        error_message=error.message,
+        endpoint_type=request.endpoint_type,
+        cluster_id=ctx.broker.cluster_id,
+    )
+
+
+@api(DescribeClusterRequest, versions=(0, 2), fail=fail)
+async def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Describe the cluster as a broker listener sees it."""
+    if request.endpoint_type == _CONTROLLERS:
+        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker endpoint.")
+    if request.endpoint_type != _BROKERS:
+        raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
+    node = ctx.node
+    response = DescribeClusterResponse(
+        cluster_id=ctx.broker.cluster_id,
+        controller_id=ctx.broker.broker_id,
+        brokers=[DescribeClusterResponseBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ctx.allowed_operations(
+            CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME
+        )
+    return response

@@ -1,0 +1,270 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
+
+from runnel.config.alter import Alteration, AlterOperation, alter_broker_configs, alter_topic_overrides
+from runnel.config.configuration import ConfigEntry
+from runnel.config.error import ConfigError
+from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
+from runnel.machines.controller.topic import require_topic
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.config import (
+    AlterConfigsRequest,
+    AlterConfigsRequestResource,
+    AlterConfigsResponse,
+    AlterConfigsResponseResource,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResponseConfig,
+    DescribeConfigsResponseResult,
+    DescribeConfigsResponseSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    ListConfigResourcesResponseResource,
+)
+from runnel.server.api import api
+from runnel.server.context import CLUSTER_NAME, Operation, RequestContext, Resource
+
+
+class ResourceType(IntEnum):
+    """What can be configured, with Kafka's codes."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+# --- DescribeConfigs
+
+
+def fail_describe(ctx: RequestContext, request: DescribeConfigsRequest, error: ApiError) -> DescribeConfigsResponse:  # noqa: ARG001
+    return DescribeConfigsResponse(results=[_not_described(asked, error) for asked in request.resources])
+
+
+@api(DescribeConfigsRequest, versions=(1, 4), fail=fail_describe, missing="broker loggers, client metrics, groups")
+async def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """List the settings of each resource, with where each value comes from."""
+    response = DescribeConfigsResponse()
+    for asked in request.resources:
+        try:
+            configs = [
+                _describe(entry, request)
+                for entry in _entries(ctx, asked)
+                if not asked.configuration_keys or entry.name in asked.configuration_keys
+            ]
+            response.results.append(
+                DescribeConfigsResponseResult(
+                    error_message=None,
+                    resource_type=asked.resource_type,
+                    resource_name=asked.resource_name,
+                    configs=configs,
+                )
+            )
+        except ApiError as error:
+            response.results.append(_not_described(asked, error))
+    return response
+
+
+def _entries(ctx: RequestContext, asked: DescribeConfigsRequestResource) -> Iterator[ConfigEntry]:
+    kind, name = _resource(ctx, asked.resource_type, asked.resource_name, Operation.DESCRIBE_CONFIGS)
+    if kind is ConfigKind.TOPIC:
+        return ctx.broker.topic_config(name).entries()
+    if name == CLUSTER_DEFAULT:
+        return ctx.broker.config.cluster_default_entries()
+    return ctx.broker.config.entries()
+
+
+def _describe(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResponseConfig:
+    synonyms = [
+        DescribeConfigsResponseSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+        for synonym in (entry.synonyms if request.include_synonyms else ())
+    ]
+    return DescribeConfigsResponseConfig(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=synonyms,
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _not_described(asked: DescribeConfigsRequestResource, error: ApiError) -> DescribeConfigsResponseResult:
+    return DescribeConfigsResponseResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
+
+
+# --- AlterConfigs and IncrementalAlterConfigs
+
+AlterResource = AlterConfigsRequestResource | IncrementalAlterConfigsRequestResource
+Change = Callable[[Mapping[str, str]], Sequence[Alteration]]
+
+
+def fail_alter(ctx: RequestContext, request: AlterConfigsRequest, error: ApiError) -> AlterConfigsResponse:  # noqa: ARG001
+    return AlterConfigsResponse(responses=[_altered(asked, error) for asked in request.resources])
+
+
+@api(AlterConfigsRequest, versions=(0, 2), fail=fail_alter)
+async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace the settings of each resource; what is not named goes back to its default."""
+    response = AlterConfigsResponse()
+    for asked in request.resources:
+        sets = [Alteration(config.name, AlterOperation.SET, config.value) for config in asked.configs]
+        error = await _alter(ctx, asked, request.validate_only, sets, from_scratch=True)
+        response.responses.append(_altered(asked, error))
+    return response
+
+
+def _altered(asked: AlterConfigsRequestResource, error: ApiError | None) -> AlterConfigsResponseResource:
+    return AlterConfigsResponseResource(
+        error_code=error.code if error else ErrorCode.NONE,
+        error_message=error.message if error else None,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
+
+
+def fail_incremental(
+    ctx: RequestContext,  # noqa: ARG001
+    request: IncrementalAlterConfigsRequest,
+    error: ApiError,
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(responses=[_adjusted(asked, error) for asked in request.resources])
+
+
+@api(IncrementalAlterConfigsRequest, versions=(0, 1), fail=fail_incremental)
+async def incremental_alter_configs(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Set, delete, append to and subtract from the settings of each resource."""
+    response = IncrementalAlterConfigsResponse()
+    for asked in request.resources:
+        try:
+            alterations = _alterations(asked)
+        except ApiError as refusal:
+            response.responses.append(_adjusted(asked, refusal))
+            continue
+        error = await _alter(ctx, asked, request.validate_only, alterations, from_scratch=False)
+        response.responses.append(_adjusted(asked, error))
+    return response
+
+
+def _alterations(asked: IncrementalAlterConfigsRequestResource) -> list[Alteration]:
+    names = [config.name for config in asked.configs]
+    if len(set(names)) != len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    try:
+        return [
+            Alteration(config.name, AlterOperation(config.config_operation), config.value) for config in asked.configs
+        ]
+    except ValueError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _adjusted(
+    asked: IncrementalAlterConfigsRequestResource, error: ApiError | None
+) -> IncrementalAlterConfigsResponseResource:
+    return IncrementalAlterConfigsResponseResource(
+        error_code=error.code if error else ErrorCode.NONE,
+        error_message=error.message if error else None,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
+
+
+async def _alter(
+    ctx: RequestContext,
+    asked: AlterResource,
+    validate_only: bool,
+    alterations: Sequence[Alteration],
+    *,
+    from_scratch: bool,
+) -> ApiError | None:
+    try:
+        kind, name = _resource(ctx, asked.resource_type, asked.resource_name, Operation.ALTER_CONFIGS)
+
+        def change(current: Mapping[str, str]) -> Mapping[str, str]:
+            before = {} if from_scratch else current
+            if kind is ConfigKind.TOPIC:
+                require_topic(ctx.broker.image, name)
+                return alter_topic_overrides(before, alterations)
+            return alter_broker_configs(before, alterations, per_broker=name != CLUSTER_DEFAULT)
+
+        await ctx.broker.controller.write_config(kind, name, change, validate_only=validate_only)
+    except ApiError as error:
+        return error
+    except ConfigError as error:
+        return ApiError(ErrorCode.INVALID_CONFIG, str(error))
+    return None
+
+
+def _resource(
+    ctx: RequestContext, resource_type: int, resource_name: str, operation: Operation
+) -> tuple[ConfigKind, str]:
+    """The resource that a request means, if there is one and the caller may touch it."""
+    if resource_type == ResourceType.TOPIC:
+        if not ctx.is_allowed(operation, Resource.TOPIC, resource_name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        require_topic(ctx.broker.image, resource_name)
+        return ConfigKind.TOPIC, resource_name
+    if resource_type == ResourceType.BROKER:
+        if not ctx.is_allowed(operation, Resource.CLUSTER, CLUSTER_NAME):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if resource_name not in ("", str(ctx.broker.broker_id)):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"this is broker {ctx.broker.broker_id}, not {resource_name or 'the default'}",
+            )
+        return ConfigKind.BROKER, resource_name or CLUSTER_DEFAULT
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not supported")
+
+
+# --- ListConfigResources
+
+
+def fail_list(
+    ctx: RequestContext,  # noqa: ARG001
+    request: ListConfigResourcesRequest,  # noqa: ARG001
+    error: ApiError,
+) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error.code)
+
+
+@api(ListConfigResourcesRequest, versions=(0, 1), fail=fail_list, missing="client metrics and groups: there are none")
+async def list_config_resources(
+    ctx: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """List what can be configured; version 0 knows client metrics only."""
+    if not ctx.is_allowed(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    types = set(request.resource_types) if ctx.version >= 1 else {int(ResourceType.CLIENT_METRICS)}
+    if unknown := types - {int(known) for known in ResourceType}:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"unknown resource types {sorted(unknown)}")
+    broker_names = [str(ctx.broker.broker_id)]
+    by_type = {
+        ResourceType.TOPIC: sorted(ctx.broker.image.topics),
+        ResourceType.BROKER: broker_names,
+        ResourceType.BROKER_LOGGER: broker_names,
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListConfigResourcesResponseResource(resource_name=name, resource_type=resource_type)
+            for resource_type, names in by_type.items()
+            if not types or resource_type in types
+            for name in names
+        ]
+    )

@@ -1,0 +1,225 @@
+"""Fetch: the bytes of the log, as they are, to those who ask and to those who wait.
+
+The way of a request: open or continue the session, locate the ranges of bytes, wait if they
+are too few, read them, and name the partitions that have news. Bytes that lie in the page
+cache are read on the event loop; bytes that need the disk are read in a worker thread, so
+that a reader of old data delays nobody else.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from runnel.machines.fetch_session import FetchContext, FetchPartition, Key
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchResponse,
+    FetchResponseEpochEndOffset,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
+from runnel.runtime.fetch_wait import FetchWait
+from runnel.runtime.partition import Partition
+from runnel.server.api import api
+from runnel.server.context import Operation, RequestContext, Resource
+from runnel.storage.error import StorageError
+from runnel.storage.file_range import EMPTY_RANGE, FileRange
+
+READ_COMMITTED = 1
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+class _Read:
+    """What was found for one partition."""
+
+    __slots__ = ("asked", "partition", "range", "reply")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.partition: Partition | None = None
+        self.range: FileRange = EMPTY_RANGE
+        self.reply = FetchResponsePartition(
+            partition_index=asked.key[1], high_watermark=-1, aborted_transactions=None, records=b""
+        )
+
+    def refuse(self, code: ErrorCode) -> None:
+        self.reply = FetchResponsePartition(
+            partition_index=self.asked.key[1],
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+        self.range = EMPTY_RANGE
+
+
+def fail(ctx: RequestContext, request: FetchRequest, error: ApiError) -> FetchResponse:
+    if ctx.version >= 7:
+        return FetchResponse(error_code=error.code)
+    reads = [_Read(asked) for asked in _asked(ctx, request)]
+    for read in reads:
+        read.refuse(error.code)
+    return FetchResponse(responses=_by_topic(ctx, reads))
+
+
+@api(FetchRequest, versions=(4, 18), fail=fail, missing="fetches by followers; rack-aware replica selection")
+async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Serve a consumer."""
+    context = ctx.broker.fetch_sessions.begin(
+        ctx.broker.clock.monotonic_ms(),
+        request.session_id,
+        request.session_epoch,
+        _asked(ctx, request),
+        _forgotten(ctx, request),
+        ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS,
+    )
+    reads = _locate_all(ctx, request, context.partitions)
+    missing_bytes = request.min_bytes - sum(read.range.size_bytes for read in reads)
+    if missing_bytes > 0 and request.max_wait_ms > 0 and reads and not any(map(_is_urgent, reads)):
+        partitions = [read.partition for read in reads if read.partition is not None]
+        await FetchWait(missing_bytes).wait(partitions, request.max_wait_ms / 1000)
+        reads = _locate_all(ctx, request, context.partitions)
+    await _read_all(ctx, reads)
+    return FetchResponse(session_id=context.session_id, responses=_by_topic(ctx, _with_news(context, reads)))
+
+
+def _asked(ctx: RequestContext, request: FetchRequest) -> list[FetchPartition]:
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    return [
+        FetchPartition((topic.topic_id if by_id else topic.topic, partition.partition), partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def _forgotten(ctx: RequestContext, request: FetchRequest) -> list[Key]:
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    return [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+
+
+# --- locate
+
+
+def _locate_all(ctx: RequestContext, request: FetchRequest, partitions: Sequence[FetchPartition]) -> list[_Read]:
+    """Find the bytes for each partition, within the limits of partition and request (KIP-74)."""
+    reads = []
+    left_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+    nothing_yet = True
+    for asked in partitions:
+        read = _Read(asked)
+        reads.append(read)
+        try:
+            _locate(ctx, request, read, left_bytes, nothing_yet)
+        except ApiError as error:
+            read.refuse(error.code)
+        except StorageError:
+            read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+        if read.range.size_bytes:
+            nothing_yet = False
+            left_bytes = max(0, left_bytes - read.range.size_bytes)
+    return reads
+
+
+def _locate(ctx: RequestContext, request: FetchRequest, read: _Read, left_bytes: int, nothing_yet: bool) -> None:
+    wanted: FetchRequestPartition = read.asked.wanted
+    partition = read.partition = _find(ctx, request, read.asked.key)
+    partition.check_leader_epoch(wanted.current_leader_epoch)
+    reply = read.reply
+    reply.high_watermark = partition.high_watermark
+    reply.last_stable_offset = partition.last_stable_offset
+    reply.log_start_offset = partition.log.log_start_offset
+    reply.aborted_transactions = [] if request.isolation_level == READ_COMMITTED else None
+    if wanted.last_fetched_epoch >= 0 and _diverges(partition, wanted, reply):
+        return
+    readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    limit = min(wanted.partition_max_bytes, left_bytes)
+    read.range = partition.log.locate(wanted.fetch_offset, limit, readable, nothing_yet)
+
+
+def _find(ctx: RequestContext, request: FetchRequest, key: Key) -> Partition:
+    topic, index = key
+    if isinstance(topic, UUID):
+        known = ctx.broker.image.topics_by_id.get(topic)
+        if known is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        topic = known.name
+    name = str(topic)
+    replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
+    if replica_id >= 0 or not ctx.is_allowed(Operation.READ, Resource.TOPIC, name):
+        # No broker replicates from here yet, so whoever says it is one is not (CVE-2018-1288).
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return ctx.broker.replicas.get(name, index)
+
+
+def _diverges(partition: Partition, wanted: FetchRequestPartition, reply: FetchResponsePartition) -> bool:
+    """Whether the reader's log is not a prefix of this one (KIP-595)."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
+        return False
+    reply.diverging_epoch = FetchResponseEpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return True
+
+
+def _is_urgent(read: _Read) -> bool:
+    return read.reply.error_code != 0 or read.reply.diverging_epoch is not None
+
+
+# --- read
+
+
+async def _read_all(ctx: RequestContext, reads: Sequence[_Read]) -> None:
+    cold = [read for read in reads if read.range.size_bytes and not _read_cached(read)]
+    if cold:
+        await asyncio.get_running_loop().run_in_executor(ctx.broker.worker, _read_from_disk, cold)
+
+
+def _read_cached(read: _Read) -> bool:
+    try:
+        read.reply.records = read.range.read_cached()
+    except StorageError:
+        read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+    return read.reply.records is not None
+
+
+def _read_from_disk(reads: Sequence[_Read]) -> None:
+    for read in reads:
+        try:
+            read.reply.records = read.range.read()
+        except StorageError:
+            read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+# --- reply
+
+
+def _with_news(context: FetchContext, reads: Sequence[_Read]) -> Sequence[_Read]:
+    if context.session is None:
+        return reads
+    news = [read for read in reads if _is_news(read)]
+    context.session.served(read.asked.key for read in reads if read.range.size_bytes)
+    return news if context.incremental else reads
+
+
+def _is_news(read: _Read) -> bool:
+    reply = read.reply
+    told = read.asked.has_news(reply.error_code, read.range.size_bytes, reply.high_watermark, reply.log_start_offset)
+    return told or reply.diverging_epoch is not None
+
+
+def _by_topic(ctx: RequestContext, reads: Sequence[_Read]) -> list[FetchResponseTopic]:
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topics: dict[object, FetchResponseTopic] = {}
+    for read in reads:
+        topic = read.asked.key[0]
+        reply = topics.get(topic)
+        if reply is None:
+            reply = FetchResponseTopic(topic_id=topic) if by_id else FetchResponseTopic(topic=topic)  # type: ignore[arg-type]
+            topics[topic] = reply
+        reply.partitions.append(read.reply)
+    return list(topics.values())

@@ -1,0 +1,98 @@
+"""ListOffsets: offsets by name (earliest, latest, newest timestamp) and by time."""
+
+from collections import Counter
+
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.offset import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from runnel.runtime.partition import Partition
+from runnel.server.api import api
+from runnel.server.context import Operation, RequestContext, Resource
+from runnel.server.handlers.fetch import READ_COMMITTED
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+def fail(ctx: RequestContext, request: ListOffsetsRequest, error: ApiError) -> ListOffsetsResponse:  # noqa: ARG001
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponseTopic(
+                name=topic.name, partitions=[_refusal(asked, error.code) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@api(ListOffsetsRequest, versions=(1, 11), fail=fail)
+async def list_offsets(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Answer for each partition on its own."""
+    asked_times = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        reply = ListOffsetsResponseTopic(name=topic.name)
+        response.topics.append(reply)
+        for asked in topic.partitions:
+            try:
+                if asked_times[topic.name, asked.partition_index] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+                reply.partitions.append(_look_up(ctx, request, topic.name, asked))
+            except ApiError as error:
+                reply.partitions.append(_refusal(asked, error.code))
+    return response
+
+
+def _look_up(
+    ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsRequestPartition
+) -> ListOffsetsResponsePartition:
+    if not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if ctx.version < _FIRST_VERSION.get(asked.timestamp, 1):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} is newer than this version")
+    partition = ctx.broker.replicas.get(topic, asked.partition_index)
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    timestamp, offset, leader_epoch = _find(partition, asked.timestamp, readable)
+    return ListOffsetsResponsePartition(
+        partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
+    )
+
+
+def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch of what `timestamp` names; -1 for all three when there is nothing."""
+    nothing = (-1, -1, -1)
+    log = partition.log
+    match timestamp:
+        case -1:
+            return -1, readable, partition.leader_epoch
+        case -2 | -4:
+            return -1, log.log_start_offset, log.epochs.epoch_for(log.log_start_offset)
+        case -5 | -6:
+            return nothing  # nothing is tiered
+        case -3:
+            found = log.max_timestamp_offset()
+        case _ if timestamp < 0:
+            return nothing
+        case _:
+            found = log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= readable:
+        return nothing
+    return found.timestamp, found.offset, log.epochs.epoch_for(found.offset)
+
+
+def _refusal(asked: ListOffsetsRequestPartition, code: ErrorCode) -> ListOffsetsResponsePartition:
+    return ListOffsetsResponsePartition(partition_index=asked.partition_index, error_code=code)

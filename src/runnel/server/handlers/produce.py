@@ -1,0 +1,225 @@
+"""Produce: batches come in, are checked, get their offsets and go to the log as the bytes they are.
+
+The way of a request: find each partition, check each batch, append them, reply. Checks that
+open compressed batches run in a worker thread; the requests of one connection are served
+one after the other, so a producer's batches never overtake each other there.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+from runnel.base.limits import CHECK_IN_LOOP_BYTES_MAX
+from runnel.base.topic_name import INTERNAL_TOPICS
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.produce import (
+    ProduceRequest,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+    ProduceResponseRecordError,
+    ProduceResponseTopic,
+)
+from runnel.records.batch import BatchHeader, TimestampType, read_header, set_max_timestamp
+from runnel.records.compression import Compression
+from runnel.records.record import INT64_MAX, INT64_MIN
+from runnel.records.validation import InvalidRecordsError, ValidBatch, check_header, check_records
+from runnel.runtime.partition import Partition
+from runnel.server.api import api
+from runnel.server.connection import ConnectionClosed
+from runnel.server.context import Operation, RequestContext, Resource
+
+NO_ACKS = 0
+LEGAL_ACKS = (-1, 0, 1)
+FIRST_VERSION_WITH_ZSTD = 7  # KIP-110
+FIRST_VERSION_WITH_TOPIC_IDS = 13  # KIP-516
+
+
+class _Write:
+    """One batch on its way to one partition."""
+
+    __slots__ = ("batch", "header", "partition", "reply", "valid")
+
+    def __init__(self, reply: ProduceResponsePartition, batch: memoryview) -> None:
+        self.reply = reply
+        self.batch = batch
+        self.partition: Partition | None = None
+        self.header: BatchHeader | None = None
+        self.valid: ValidBatch | None = None
+
+    def refuse(self, error: ApiError) -> None:
+        self.reply.error_code = error.code
+        self.reply.error_message = error.message
+        if isinstance(error, InvalidRecordsError):
+            self.reply.record_errors = [
+                ProduceResponseRecordError(batch_index=fault.record_index, batch_index_error_message=fault.message)
+                for fault in error.faults
+            ]
+
+
+def fail(ctx: RequestContext, request: ProduceRequest, error: ApiError) -> ProduceResponse:  # noqa: ARG001
+    if request.acks == NO_ACKS:
+        raise ConnectionClosed(f"a produce request without acks failed: {error}")
+    response, writes = _prepare(request)
+    for write in writes:
+        write.refuse(error)
+    return response
+
+
+@api(
+    ProduceRequest,
+    versions=(3, 13),
+    advertised_min=0,  # KAFKA-18659: librdkafka before 2.11.1 stops compressing otherwise
+    fail=fail,
+    missing="transactions",
+)
+async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    """Append one batch to each partition that was named."""
+    if request.acks not in LEGAL_ACKS:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
+    if request.transactional_id is not None:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+    response, writes = _prepare(request)
+    position = 0
+    for topic in request.topic_data:
+        _find(ctx, topic, writes[position : position + len(topic.partition_data)])
+        position += len(topic.partition_data)
+    await _check(ctx, [write for write in writes if write.partition is not None])
+    _append(ctx, request.acks, writes)
+    if request.acks == NO_ACKS:
+        _close_on_error(writes)
+        return None
+    return response
+
+
+def _prepare(request: ProduceRequest) -> tuple[ProduceResponse, list[_Write]]:
+    response, writes = ProduceResponse(), []
+    for topic in request.topic_data:
+        replies = [ProduceResponsePartition(index=data.index, base_offset=-1) for data in topic.partition_data]
+        response.responses.append(
+            ProduceResponseTopic(name=topic.name, topic_id=topic.topic_id, partition_responses=replies)
+        )
+        for reply, data in zip(replies, topic.partition_data, strict=True):
+            records = cast("memoryview | None", data.records)
+            writes.append(_Write(reply, memoryview(b"") if records is None else records))
+    return response, writes
+
+
+# --- find
+
+
+def _find(ctx: RequestContext, topic: ProduceRequestTopic, writes: Sequence[_Write]) -> None:
+    try:
+        name = _topic_name(ctx, topic)
+    except ApiError as error:
+        for write in writes:
+            write.refuse(error)
+        return
+    for write in writes:
+        try:
+            write.partition = ctx.broker.replicas.get(name, write.reply.index)
+        except ApiError as error:
+            write.refuse(error)
+
+
+def _topic_name(ctx: RequestContext, topic: ProduceRequestTopic) -> str:
+    name = topic.name
+    if ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        known = ctx.broker.image.topics_by_id.get(topic.topic_id)
+        if known is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        name = known.name
+    if not ctx.is_allowed(Operation.WRITE, Resource.TOPIC, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+    return name
+
+
+# --- check
+
+
+async def _check(ctx: RequestContext, writes: Sequence[_Write]) -> None:
+    aside = []
+    for write in writes:
+        _check_header(ctx, write)
+        if write.header is None:
+            continue
+        if write.header.compression is Compression.NONE or len(write.batch) <= CHECK_IN_LOOP_BYTES_MAX:
+            _check_records(ctx, write)
+        else:
+            aside.append(write)
+    if aside:
+        await asyncio.get_running_loop().run_in_executor(ctx.broker.worker, _check_all_records, ctx, aside)
+
+
+def _check_header(ctx: RequestContext, write: _Write) -> None:
+    partition = cast("Partition", write.partition)
+    try:
+        write.header = check_header(
+            write.batch,
+            size_bytes_max=partition.config.max_message_bytes,
+            allow_zstd=ctx.version >= FIRST_VERSION_WITH_ZSTD,
+        )
+    except ApiError as error:
+        write.refuse(error)
+
+
+def _check_all_records(ctx: RequestContext, writes: Sequence[_Write]) -> None:
+    for write in writes:
+        _check_records(ctx, write)
+
+
+def _check_records(ctx: RequestContext, write: _Write) -> None:
+    partition, header = cast("Partition", write.partition), cast("BatchHeader", write.header)
+    oldest, newest = _allowed_time(ctx, partition)
+    try:
+        write.valid = check_records(
+            write.batch,
+            header,
+            decompressed_bytes_max=ctx.broker.config.runnel_decompressed_max_bytes,
+            require_key="compact" in partition.config.cleanup_policy,
+            timestamp_min=oldest,
+            timestamp_max=newest,
+        )
+    except ApiError as error:
+        write.refuse(error)
+
+
+def _allowed_time(ctx: RequestContext, partition: Partition) -> tuple[int, int]:
+    config = partition.config
+    if config.message_timestamp_type == "LogAppendTime":
+        return INT64_MIN, INT64_MAX
+    now_ms = ctx.broker.clock.now_ms()
+    before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    return max(INT64_MIN, now_ms - before_ms), min(INT64_MAX, now_ms + after_ms)
+
+
+# --- append
+
+
+def _append(ctx: RequestContext, acks: int, writes: Sequence[_Write]) -> None:
+    now_ms = ctx.broker.clock.now_ms()
+    for write in writes:
+        if write.valid is None:
+            continue
+        partition, header = cast("Partition", write.partition), write.valid.header
+        try:
+            if write.valid.needs_max_timestamp:
+                set_max_timestamp(write.batch, 0, TimestampType.CREATE_TIME, write.valid.max_timestamp)
+                header = read_header(write.batch)
+            appended = partition.append(write.batch, header, acks, now_ms)
+        except ApiError as error:
+            write.refuse(error)
+            continue
+        write.reply.base_offset = appended.base_offset
+        write.reply.log_append_time_ms = appended.log_append_time
+        write.reply.log_start_offset = partition.log.log_start_offset
+
+
+def _close_on_error(writes: Sequence[_Write]) -> None:
+    for write in writes:
+        if write.reply.error_code:
+            # The producer waits for no reply, so this is the only way to tell it.
+            reason = ErrorCode(write.reply.error_code).name
+            raise ConnectionClosed(f"a produce request without acks failed: {reason}")

@@ -1,0 +1,95 @@
+"""DescribeTopicPartitions: topics page by page, for clusters whose metadata does not fit one reply."""
+
+from runnel.base.topic_name import INTERNAL_TOPICS, topic_name_problem
+from runnel.machines.controller.image import Topic
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.topic import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from runnel.server.api import api
+from runnel.server.context import TOPIC_OPERATIONS, Operation, RequestContext, Resource
+
+
+def fail(
+    ctx: RequestContext,  # noqa: ARG001
+    request: DescribeTopicPartitionsRequest,
+    error: ApiError,
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=error.code) for topic in request.topics
+        ]
+    )
+
+
+@api(DescribeTopicPartitionsRequest, versions=(0, 0), fail=fail)
+async def describe_topic_partitions(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """One page of partitions, in order of topic name, from the cursor on."""
+    image = ctx.broker.image
+    asked = sorted({topic.name for topic in request.topics} or image.topics)
+    first = request.cursor
+    if first is not None:
+        asked = [name for name in asked if name >= first.topic_name]
+    left = min(request.response_partition_limit, ctx.broker.config.max_request_partition_size_limit)
+    response = DescribeTopicPartitionsResponse()
+    for name in asked:
+        if not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, name):
+            if request.topics:
+                response.topics.append(_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_refusal(name, _absence(name)))
+            continue
+        start = first.partition_index if first is not None and first.topic_name == name else 0
+        if left <= 0:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=start)
+            break
+        end = min(topic.partition_count, start + left)
+        response.topics.append(_describe(ctx, topic, range(start, end)))
+        left -= max(0, end - start)
+        if end < topic.partition_count:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=end)
+            break
+    return response
+
+
+def _absence(name: str) -> ErrorCode:
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_problem(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refusal(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(name=name, error_code=code)
+
+
+def _describe(ctx: RequestContext, topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(ctx, topic, index) for index in indexes],
+        topic_authorized_operations=ctx.allowed_operations(TOPIC_OPERATIONS, Resource.TOPIC, topic.name),
+    )
+
+
+def _partition(ctx: RequestContext, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+    leadership = topic.leadership[index]
+    offline = ctx.broker.replicas.offline(topic, index)
+    has_leader = leadership.leader not in offline
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=leadership.leader if has_leader else -1,
+        leader_epoch=leadership.leader_epoch,
+        replica_nodes=list(topic.assignment[index]),
+        isr_nodes=list(leadership.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=offline,
+    )

@@ -1,0 +1,60 @@
+"""A broker behind its listeners: what `runnel start` runs and what tests embed."""
+
+import asyncio
+import logging
+
+from runnel.base.clock import Clock
+from runnel.config.broker import BrokerConfig
+from runnel.config.listener import Endpoint
+from runnel.machines.controller.image import Node
+from runnel.runtime.broker import Broker
+from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
+from runnel.server.dispatch import Dispatcher, Intercept
+from runnel.server.listener import Listeners
+from runnel.storage.fs import FileSystem
+
+log = logging.getLogger("runnel.server")
+
+
+class Server:
+    """A broker that clients can reach."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        intercept: Intercept | None = None,
+        fs: FileSystem | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.broker = Broker(config, fs=fs, clock=clock)
+        self.endpoints: tuple[Endpoint, ...] = ()
+        self._config = config
+        self._listeners = Listeners(self.broker, Dispatcher(self.broker, intercept).serve)
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Recover the logs, then listen; clients may connect when this returns."""
+        await self.broker.start()
+        try:
+            self.endpoints = tuple([await self._open(endpoint) for endpoint in self._config.broker_listeners])
+        except OSError:
+            await self.stop()
+            raise
+        self._sweeper = asyncio.get_running_loop().create_task(self._listeners.sweep_forever())
+
+    async def stop(self) -> None:
+        """Let clients go, then close the logs cleanly."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self._listeners.close()
+        await self.broker.stop()
+
+    async def _open(self, endpoint: Endpoint) -> Endpoint:
+        port = await self._listeners.open(endpoint)
+        advertised = self._config.advertised_listener(endpoint.name, port, default_host="")
+        self.broker.nodes[endpoint.name] = Node(
+            self.broker.broker_id, advertised.host, advertised.port, self._config.broker_rack
+        )
+        log.info("listening for %s on %s:%d", endpoint.name, endpoint.host or "*", port)
+        return Endpoint(endpoint.name, advertised.host or "localhost", advertised.port, endpoint.security_protocol)
