@@ -7,7 +7,7 @@ from typing import Any
 
 from runnel.config.broker import broker_options, name_problems, validate_dynamic_broker_configs
 from runnel.config.configuration import raise_problems
-from runnel.config.error import ConfigError
+from runnel.config.error import ConfigError, RequestError
 from runnel.config.option import Option, OptionType, parse_list, render_value
 from runnel.config.topic import topic_option, validate_topic_overrides
 
@@ -57,7 +57,7 @@ def _alter(texts: dict[str, str], alteration: Alteration, option: Option[Any]) -
         texts.pop(name, None)
         return
     if value is None:
-        raise ConfigError(name, f"Null value not supported for {name} with {operation.name}")
+        raise RequestError(name, f"Null value not supported for {name} with {operation.name}")
     if operation is AlterOperation.SET:
         texts[name] = value
         return

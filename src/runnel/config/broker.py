@@ -17,7 +17,7 @@ from runnel.config.configuration import (
     raise_problems,
     suggestion,
 )
-from runnel.config.error import ConfigError
+from runnel.config.error import ConfigError, RequestError
 from runnel.config.inert import BROKER_OPTIONS
 from runnel.config.inert_cluster import CLUSTER_OPTIONS
 from runnel.config.inert_coordinator import COORDINATOR_OPTIONS
@@ -212,7 +212,7 @@ def dynamic_problems(texts: Mapping[str, str], *, per_broker: bool) -> Iterator[
         if option.inert is not None:
             yield ConfigError(name, f"{name} has no effect in Runnel and cannot be set at run time: {option.inert}")
         elif option.update_mode is UpdateMode.READ_ONLY:
-            yield ConfigError(name, f"Cannot update this config dynamically: {name}")
+            yield RequestError(name, f"Cannot update this config dynamically: {name}")
         elif option.update_mode is UpdateMode.PER_BROKER and not per_broker:
             message = f"Cannot update this config at default cluster level, broker id must be specified: {name}"
             yield ConfigError(name, message)

@@ -12,6 +12,10 @@ class ConfigError(Exception):
         self.message = message
 
 
+class RequestError(ConfigError):
+    """The option is fine, but it cannot be asked for in this way; over the wire it is INVALID_REQUEST."""
+
+
 class InvalidConfigError(ConfigError):
     """Everything that is wrong with a set of options, told at once so that one edit can mend it."""
 

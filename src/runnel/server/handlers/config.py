@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
+from runnel.base.topic_name import topic_name_problem
 from runnel.config.alter import Alteration, AlterOperation, alter_broker_configs, alter_topic_overrides
 from runnel.config.configuration import ConfigEntry
-from runnel.config.error import ConfigError
+from runnel.config.error import ConfigError, RequestError
 from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
 from runnel.machines.controller.topic import require_topic
 from runnel.protocol.errors import ApiError, ErrorCode
@@ -207,6 +208,8 @@ async def _alter(
         await ctx.broker.controller.write_config(kind, name, change, validate_only=validate_only)
     except ApiError as error:
         return error
+    except RequestError as error:
+        return ApiError(ErrorCode.INVALID_REQUEST, str(error))
     except ConfigError as error:
         return ApiError(ErrorCode.INVALID_CONFIG, str(error))
     return None
@@ -219,6 +222,8 @@ def _resource(
     if resource_type == ResourceType.TOPIC:
         if not ctx.is_allowed(operation, Resource.TOPIC, resource_name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if operation is Operation.DESCRIBE_CONFIGS and (problem := topic_name_problem(resource_name)):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         require_topic(ctx.broker.image, resource_name)
         return ConfigKind.TOPIC, resource_name
     if resource_type == ResourceType.BROKER:

@@ -87,11 +87,12 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
 
 def _asked(ctx: RequestContext, request: FetchRequest) -> list[FetchPartition]:
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    return [
-        FetchPartition((topic.topic_id if by_id else topic.topic, partition.partition), partition)
+    wanted = {
+        (topic.topic_id if by_id else topic.topic, partition.partition): partition
         for topic in request.topics
         for partition in topic.partitions
-    ]
+    }
+    return [FetchPartition(key, partition) for key, partition in wanted.items()]
 
 
 def _forgotten(ctx: RequestContext, request: FetchRequest) -> list[Key]:

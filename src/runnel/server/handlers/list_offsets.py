@@ -46,7 +46,7 @@ async def list_offsets(ctx: RequestContext, request: ListOffsetsRequest) -> List
     for topic in request.topics:
         reply = ListOffsetsResponseTopic(name=topic.name)
         response.topics.append(reply)
-        for asked in topic.partitions:
+        for asked in {asked.partition_index: asked for asked in topic.partitions}.values():
             try:
                 if asked_times[topic.name, asked.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
@@ -80,18 +80,24 @@ def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int
         case -1:
             return -1, readable, partition.leader_epoch
         case -2 | -4:
-            return -1, log.log_start_offset, log.epochs.epoch_for(log.log_start_offset)
+            return -1, log.log_start_offset, _epoch_at(partition, log.log_start_offset)
         case -5 | -6:
             return nothing  # nothing is tiered
         case -3:
             found = log.max_timestamp_offset()
         case _ if timestamp < 0:
-            return nothing
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning")
         case _:
             found = log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= readable:
         return nothing
-    return found.timestamp, found.offset, log.epochs.epoch_for(found.offset)
+    return found.timestamp, found.offset, _epoch_at(partition, found.offset)
+
+
+def _epoch_at(partition: Partition, offset: int) -> int:
+    """The leader epoch that wrote `offset`, or will write it when it is the next one."""
+    epoch = partition.log.epochs.epoch_for(offset)
+    return epoch if epoch >= 0 else partition.leader_epoch
 
 
 def _refusal(asked: ListOffsetsRequestPartition, code: ErrorCode) -> ListOffsetsResponsePartition:

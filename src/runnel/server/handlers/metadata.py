@@ -54,7 +54,8 @@ async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataRes
             if ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, name)
         ]
     else:
-        topics = [await _answer(ctx, request, asked) for asked in request.topics or ()]
+        distinct = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+        topics = [await _answer(ctx, request, asked) for asked in distinct.values()]
     if request.include_topic_authorized_operations:
         for described in topics:
             if described.error_code == 0:
@@ -76,7 +77,10 @@ def _cluster(ctx: RequestContext) -> MetadataResponse:
 
 async def _answer(ctx: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic) -> MetadataResponseTopic:
     try:
-        topic = _by_id(ctx, asked.topic_id) if asked.name is None else await _by_name(ctx, request, asked.name)
+        if asked.name is None or asked.topic_id != _NO_ID:
+            topic = _by_id(ctx, asked.topic_id)
+        else:
+            topic = await _by_name(ctx, request, asked.name)
     except ApiError as error:
         # A nameless reply would not decode before version 12.
         name = asked.name if ctx.version >= 12 else asked.name or ""
@@ -86,7 +90,7 @@ async def _answer(ctx: RequestContext, request: MetadataRequest, asked: Metadata
 
 def _by_id(ctx: RequestContext, topic_id: UUID) -> Topic:
     if ctx.version < 12 or topic_id == _NO_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a topic without a name needs an id, from version 12 on")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "topics can be asked for by id from version 12 on")
     topic = ctx.broker.image.topics_by_id.get(topic_id)
     if topic is None or not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, topic.name):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)

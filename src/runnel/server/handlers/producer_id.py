@@ -21,6 +21,8 @@ async def init_producer_id(ctx: RequestContext, request: InitProducerIdRequest) 
         raise ApiError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if request.transactional_id is not None:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not supported yet")
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch come together")
     if not ctx.is_allowed(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return InitProducerIdResponse(producer_id=await ctx.broker.producer_ids.next(), producer_epoch=0)

@@ -139,6 +139,8 @@ async def _delete(ctx: RequestContext, asked: DeleteTopicsRequestTopic) -> Delet
     image = ctx.broker.image
     if asked.name is not None and asked.topic_id != _NO_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if asked.name is None and asked.topic_id == _NO_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if asked.name is None:
         topic = image.topics_by_id.get(asked.topic_id)
         absent = ErrorCode.UNKNOWN_TOPIC_ID
