@@ -209,7 +209,7 @@ cdef void walk(
         note_record(summary, &fields, index, base_timestamp + fields.timestamp_delta, timestamp_min, timestamp_max)
     if body.at != body.end:
         summary.error = LEFTOVER
-        summary.error_index = count
+        summary.error_index = max(count, 0)
 
 
 cdef tuple result_of(Summary *summary):
