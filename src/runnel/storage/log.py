@@ -133,13 +133,13 @@ class Log:
 
     def _must_roll(self, segment: Segment, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
         config = self.config
-        if segment.size_bytes == 0:
+        if segment.size_bytes > config.segment_bytes - size_bytes:
             if size_bytes > config.segment_bytes:
                 message = f"a batch of {size_bytes} bytes is larger than segment.bytes {config.segment_bytes}"
                 raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
-            return False
-        if segment.size_bytes > config.segment_bytes - size_bytes:
             return True
+        if segment.size_bytes == 0:
+            return False
         # As in Kafka, time is that of the records where they have one, so that replaying old
         # records makes the same segments.
         first_timestamp = segment.first_timestamp
@@ -325,6 +325,7 @@ class Log:
             self.segments = [self._create_segment(offset)]
             self._active = self.segments[0]
             self.log_start_offset = self.log_end_offset = offset
+            self.epochs.clear()
             self._after_truncation()
 
     def _lower_recovery_point(self, offset: int) -> None:

@@ -178,6 +178,7 @@ class _Opening:
             self._drop_from(0)
         if not self._segments:
             self.end_offset = self._start_offset
+            self._epochs.clear()
             self._producers.entries = {}
             now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes
             self._segments = [Segment.create(self._fs, self._directory, self._start_offset, interval_bytes, now_ms)]

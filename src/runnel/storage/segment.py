@@ -111,7 +111,7 @@ class Segment:
         if self._time_index is None:
             try:
                 data = self._fs.read_file(self.path(TIME_INDEX_SUFFIX))
-                if data is None:
+                if data is None or (not data and self.first_timestamp >= 0):
                     raise CorruptIndex("missing")
                 self._time_index = TimeIndex.decode(data, self.base_offset)
             except CorruptIndex:
@@ -129,7 +129,9 @@ class Segment:
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, by which segment.ms counts; -1 if there is none."""
         if self._first_timestamp is None:
-            self._first_timestamp = next((header.max_timestamp for _, header in self._walk(0)), -1)
+            self._first_timestamp = -1
+            with suppress(RecordError, StopIteration):
+                self._first_timestamp = next(self._walk(0))[1].max_timestamp
         return self._first_timestamp
 
     def is_index_full(self, index_bytes_max: int) -> bool:

@@ -1,0 +1,131 @@
+"""A log on a file system in memory, and the few steps that every storage test takes."""
+
+import pytest
+
+from runnel.records.batch import BatchHeader, read_header
+from runnel.records.builder import BatchBuilder
+from runnel.records.compression import Compression
+from runnel.records.record import Record, read_batches, read_records
+from runnel.storage.folder import Folder
+from runnel.storage.log import Log
+from runnel.storage.log_config import LogConfig
+from runnel.storage.memory_fs import MemoryFileSystem
+from runnel.storage.recovery import open_log
+
+DIRECTORY = "/data/t-0"
+
+
+class ManualClock:
+    """Both clocks stand still until a test moves them."""
+
+    def __init__(self) -> None:
+        self.time_ms = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_ms(self) -> int:
+        return self.time_ms
+
+
+class Workbench:
+    """A partition's folder in memory."""
+
+    def __init__(self) -> None:
+        self.fs = MemoryFileSystem()
+        self.fs.make_directory(DIRECTORY)
+        self.fs.sync_directory("/")
+        self.fs.sync_directory("/data")
+        self.clock = ManualClock()
+        self.folder = Folder(self.fs, "/data")
+
+    def open(
+        self,
+        config: LogConfig | None = None,
+        *,
+        log_start_offset: int = 0,
+        recovery_point: int | None = None,
+        is_clean: bool = False,
+    ) -> Log:
+        self.folder = Folder(self.fs, "/data")
+        return open_log(
+            self.folder,
+            DIRECTORY,
+            self.clock,
+            config or LogConfig(),
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            is_clean=is_clean,
+        )
+
+    def batch(
+        self,
+        *values: bytes,
+        timestamps: tuple[int, ...] = (),
+        compression: Compression = Compression.NONE,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_transactional: bool = False,
+    ) -> tuple[bytearray, BatchHeader]:
+        builder = BatchBuilder(
+            compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=is_transactional,
+        )
+        for number, value in enumerate(values):
+            builder.append(timestamps[number] if timestamps else self.clock.time_ms, None, value)
+        data = bytearray(builder.build())
+        return data, read_header(data)
+
+    def append(self, log: Log, *values: bytes, leader_epoch: int = 0, timestamps: tuple[int, ...] = ()) -> int:
+        data, header = self.batch(*values, timestamps=timestamps)
+        return log.append(data, header, leader_epoch)
+
+    def produce(self, log: Log, sequence: int, count: int = 1, producer_id: int = 7, producer_epoch: int = 0) -> int:
+        """Append a batch of an idempotent producer without checking it."""
+        values = [b"v"] * count
+        data, header = self.batch(
+            *values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
+        )
+        return log.append(data, header, 0)
+
+    def header(self, sequence: int, count: int = 1, producer_id: int = 7, producer_epoch: int = 0) -> BatchHeader:
+        values = [b"v"] * count
+        return self.batch(*values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence)[1]
+
+    def records(self, log: Log) -> list[Record]:
+        """Everything in the log, read as a consumer does: fetch after fetch."""
+        records: list[Record] = []
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            data = log.read(offset, 1000, log.log_end_offset, min_one_batch=True)
+            batches = list(read_batches(data))
+            assert batches, f"nothing at {offset}"
+            for position, header in batches:
+                records += [record for record in read_records(data, position) if record.offset >= offset]
+                offset = header.next_offset
+        return records
+
+    def values(self, log: Log) -> list[tuple[int, bytes | None]]:
+        return [(record.offset, record.value) for record in self.records(log)]
+
+    def files(self, suffix: str = "") -> list[str]:
+        return sorted(entry.name for entry in self.fs.list_directory(DIRECTORY) if entry.name.endswith(suffix))
+
+    def contents(self, name: str) -> bytes:
+        data = self.fs.read_file(f"{DIRECTORY}/{name}")
+        assert data is not None
+        return data
+
+
+@pytest.fixture
+def bench() -> Workbench:
+    return Workbench()
+
+
+@pytest.fixture(scope="session")
+def make_bench() -> type[Workbench]:
+    return Workbench
