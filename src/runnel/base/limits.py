@@ -75,3 +75,17 @@ CHECK_IN_LOOP_BYTES_MAX = 16 * 1024
 
 # How often logs are looked through for flushes that are due; flush.ms is honoured to this precision.
 FLUSH_CHECK_INTERVAL_S = 1.0
+
+# A client takes replies up to this. A fetch asks for 32 MiB at most and gets one batch beyond that; what claims more
+# is no Kafka broker (the first bytes of an HTTP answer would be 1.2 GB).
+RESPONSE_BYTES_MAX = 256 * MIB
+
+# A producer takes no more records while this much waits for acknowledgement (Kafka's buffer.memory).
+PRODUCE_BUFFER_BYTES_MAX = 32 * MIB
+
+# One produce request holds the batches of some partitions, not of all: some are acknowledged while others travel.
+PRODUCE_REQUEST_BYTES_MAX = 4 * MIB
+
+# What one fetch asks for, and what a reader holds of data that nobody has looked at yet.
+FETCH_BYTES_MAX = 32 * MIB
+FETCH_BUFFER_BYTES_MAX = 64 * MIB

@@ -1,0 +1,217 @@
+"""A cluster: how to reach its brokers, who leads which partition, and trying again when that changes.
+
+Connections are made when they are first needed and kept. A broker serves the requests of a
+connection one after the other, so a long poll would hold up everything behind it: reading,
+writing and all the rest each have a lane, a connection of their own.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import Self, TypeVar
+
+from runnel.client.address import Address, parse_addresses
+from runnel.client.backoff import Backoff, Deadline
+from runnel.client.connection import Connection
+from runnel.client.error import BootstrapError, BrokerUnavailable, ClientError, RequestTimeout
+from runnel.client.metadata import EMPTY_VIEW, NO_LEADER, ClusterView, Topic, read_metadata
+from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from runnel.protocol.message import Message
+from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+UNKNOWN_TOPIC_TIMEOUT_MS = 1_000
+"""How long a topic may be unknown before that is believed: brokers hear of a new topic at different times."""
+
+
+class Lane(Enum):
+    """What a connection is used for."""
+
+    REQUEST = "request"
+    PRODUCE = "produce"
+    FETCH = "fetch"
+
+
+class Cluster:
+    """The brokers behind a list of addresses. Use it as an async context manager."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[Address],
+        *,
+        client_id: str = "runnel",
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+    ) -> None:
+        if isinstance(bootstrap_servers, str):
+            bootstrap_servers = parse_addresses(bootstrap_servers)
+        self.bootstrap: tuple[Address, ...] = tuple(bootstrap_servers)
+        self.view: ClusterView = EMPTY_VIEW
+        self.backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms)
+        self.request_timeout_ms = request_timeout_ms
+        self._client_id = client_id
+        self._metadata_max_age_s = metadata_max_age_ms / 1000
+        self._learned_at_s: dict[str, float] = {}
+        self._connections: dict[tuple[Address, Lane], asyncio.Task[Connection]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Reach one of the addresses and learn who the brokers are, or raise `BootstrapError` at once."""
+        try:
+            await self.refresh([])
+        except (ClientError, RemoteProtocolError) as error:
+            await self.close()
+            raise BootstrapError(str(error)) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close every connection."""
+        tasks, self._connections = list(self._connections.values()), {}
+        for task in tasks:
+            task.cancel()
+        for opened in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(opened, Connection):
+                await opened.close()
+
+    # --- metadata
+
+    async def refresh(self, topics: Iterable[str] | None = None, *, allow_auto_create: bool = False) -> ClusterView:
+        """Ask who leads these topics, or all there are for None, and return the newest view."""
+        names = None if topics is None else list(dict.fromkeys(topics))
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=allow_auto_create,
+        )
+        newer = read_metadata(await self.request_any(request, MetadataResponse))
+        self.view = self.view.merge(newer, self.view.topics if names is None else names)
+        now_s = time.monotonic()
+        self._learned_at_s.update(dict.fromkeys(newer.topics, now_s))
+        return self.view
+
+    def known_topic(self, name: str) -> Topic | None:
+        """The topic if it is known, sound and not too long ago heard of."""
+        topic = self.view.topics.get(name)
+        if topic is None or topic.error or not topic.partitions:
+            return None
+        return topic if time.monotonic() - self._learned_at_s[name] < self._metadata_max_age_s else None
+
+    async def topic(
+        self, name: str, *, allow_auto_create: bool = False, timeout_ms: float = UNKNOWN_TOPIC_TIMEOUT_MS
+    ) -> Topic:
+        """The topic, asked for if need be; raises `ApiError` for one that is not there after a while."""
+        if topic := self.known_topic(name):
+            return topic
+
+        async def look() -> Topic:
+            view = await self.refresh([name], allow_auto_create=allow_auto_create)
+            topic = view.topics.get(name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+            if topic is None or code or not topic.partitions:
+                raise ApiError(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
+            return topic
+
+        return await self.retry(look, timeout_ms=timeout_ms)
+
+    async def leader_id(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; raises a retriable `ApiError` while there is none."""
+        found = await self.topic(topic)
+        if not 0 <= partition < len(found.partitions):
+            count = len(found.partitions)
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has {count} partitions, no {partition}"
+            )
+        leader_id = found.leader_id(partition)
+        if leader_id == NO_LEADER:
+            self.forget(topic)
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
+        return leader_id
+
+    def forget(self, topic: str) -> None:
+        """Ask again before this topic is next used, since what is known of it led to the wrong broker."""
+        self._learned_at_s[topic] = float("-inf")
+
+    # --- requests
+
+    async def connection(self, node_id: int, lane: Lane = Lane.REQUEST) -> Connection:
+        """The connection to a broker, opened if need be."""
+        node = self.view.nodes.get(node_id)
+        if node is None:
+            raise BrokerUnavailable(f"broker {node_id} is not known")
+        return await self._open(node.address, lane)
+
+    async def request(
+        self, node_id: int, request: Message, reply_type: type[R], *, timeout_ms: float | None = None
+    ) -> R:
+        """Ask one broker."""
+        return await (await self.connection(node_id)).request(request, reply_type, timeout_ms=timeout_ms)
+
+    async def request_any(self, request: Message, reply_type: type[R]) -> R:
+        """Ask whichever broker answers: the known ones first, then the addresses that the user gave (KIP-899)."""
+        known = [node.address for node in self.view.nodes.values()]
+        random.shuffle(known)
+        known.sort(key=lambda address: not self._is_open(address))
+        errors: list[Exception] = []
+        candidates: list[Address] = [*known, *self.bootstrap]
+        for address in dict.fromkeys(candidates):
+            try:
+                return await (await self._open(address, Lane.REQUEST)).request(request, reply_type)
+            except (BrokerUnavailable, RequestTimeout, RemoteProtocolError) as error:
+                errors.append(error)
+        raise BrokerUnavailable("; ".join(dict.fromkeys(map(str, errors)))) from errors[0]
+
+    async def controller(self) -> Connection:
+        """The connection to the controller, or to any broker of a cluster that shows none."""
+        if self.view.controller_id not in self.view.nodes:
+            await self.refresh([])
+        if self.view.controller_id in self.view.nodes:
+            return await self.connection(self.view.controller_id)
+        return await self.connection(min(self.view.nodes, default=-1))
+
+    async def retry(self, action: Callable[[], Awaitable[T]], *, timeout_ms: float) -> T:
+        """Run `action` until it succeeds, fails with what will not pass, or the time is up."""
+        deadline = Deadline(timeout_ms)
+        failure_count = 0
+        while True:
+            try:
+                return await action()
+            except (BrokerUnavailable, RequestTimeout, ApiError) as error:
+                failure_count += 1
+                wait_s = self.backoff.wait_s(failure_count)
+                if (isinstance(error, ApiError) and not error.code.retriable) or wait_s > deadline.left_s:
+                    raise
+            await asyncio.sleep(wait_s)
+
+    def _is_open(self, address: Address) -> bool:
+        task = self._connections.get((address, Lane.REQUEST))
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return False
+        return task.result().is_open
+
+    async def _open(self, address: Address, lane: Lane) -> Connection:
+        """The open connection to an address; those who ask while it is being opened share the attempt."""
+        key = (address, lane)
+        task = self._connections.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() or not task.result().is_open)):
+            task = asyncio.get_running_loop().create_task(
+                Connection.open(address, client_id=self._client_id, request_timeout_ms=self.request_timeout_ms)
+            )
+            self._connections[key] = task
+        # Shielded: one asker may give up while others wait for the same connection.
+        return await asyncio.shield(task)

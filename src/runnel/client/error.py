@@ -1,0 +1,17 @@
+"""What can go wrong between a client and its brokers, beside what a broker itself answers (`ApiError`)."""
+
+
+class ClientError(Exception):
+    """Base of the errors of this side; the text is fit to be shown to a user."""
+
+
+class BrokerUnavailable(ClientError):  # noqa: N818 - it says what is the matter
+    """No connection could be made, or the one there was is gone. Trying again may help."""
+
+
+class RequestTimeout(ClientError):  # noqa: N818 - it says what is the matter
+    """A broker did not answer in time. What was asked may have happened all the same."""
+
+
+class BootstrapError(ClientError):
+    """None of the addresses that the user gave answers as a Kafka broker would."""
