@@ -1,0 +1,98 @@
+"""One fetch as data: the request for some partitions, and what its reply brought from each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from runnel.base.limits import FETCH_BYTES_MAX
+from runnel.client.isolation import Isolation, visible_batches
+from runnel.client.metadata import Topic
+from runnel.protocol.errors import RemoteProtocolError
+from runnel.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponseAbortedTransaction,
+    FetchResponsePartition,
+)
+from runnel.protocol.primitive import ZERO_UUID
+from runnel.records.batch import Buffer
+from runnel.records.record import Record, read_batches, read_records
+
+_NAMES_VERSION_MAX = 12  # the last version that names topics instead of giving their ids
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How a reader fetches, in Kafka's words: fetch.max.wait.ms and its neighbours."""
+
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    partition_bytes_max: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one fetch brought from one partition: whole batches, of which some may be hidden from this reader."""
+
+    topic: str
+    partition: int
+    offset: int  # the first that was asked for; its batch may begin before
+    next_offset: int
+    high_watermark: int
+    data: Buffer
+    aborted: Sequence[FetchResponseAbortedTransaction]
+
+    def records(self) -> Iterator[Record]:
+        """The records that the reader may see; raises `RecordError` where the data is damaged."""
+        for position, _ in visible_batches(self.data, self.aborted):
+            for record in read_records(self.data, position):
+                if record.offset >= self.offset:
+                    yield record
+
+
+def build_fetch(topic: Topic, offsets: Mapping[int, int], options: FetchOptions) -> FetchRequest:
+    """The request that reads these partitions of a topic from these offsets on."""
+    partitions = [
+        FetchRequestPartition(partition=partition, fetch_offset=offset, partition_max_bytes=options.partition_bytes_max)
+        for partition, offset in offsets.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=options.max_wait_ms,
+        min_bytes=options.min_bytes,
+        max_bytes=FETCH_BYTES_MAX,
+        isolation_level=options.isolation,
+        topics=[FetchRequestTopic(topic=topic.name, topic_id=topic.topic_id, partitions=partitions)],
+    )
+
+
+def fetch_version_max(topic: Topic) -> int | None:
+    """The highest version to fetch a topic in: without its id only those that carry its name."""
+    return _NAMES_VERSION_MAX if topic.topic_id == ZERO_UUID else None
+
+
+def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fetched | None:
+    """What an answer without an error brought; None when it brought nothing."""
+    data = _join(answer.records)
+    if not data:
+        return None
+    next_offset = None
+    for _, header in read_batches(data):
+        next_offset = header.next_offset
+    if next_offset is None:
+        raise RemoteProtocolError(f"{topic}-{answer.partition_index}: a fetch brought less than one batch")
+    return Fetched(
+        topic,
+        answer.partition_index,
+        offset,
+        max(offset, next_offset),
+        answer.high_watermark,
+        data,
+        tuple(answer.aborted_transactions or ()),
+    )
+
+
+def _join(records: Buffer | list[Buffer] | None) -> Buffer:
+    if records is None:
+        return b""
+    return b"".join(records) if isinstance(records, list) else records
