@@ -127,12 +127,12 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {session_id}")
-        if session.uses_topic_ids != uses_topic_ids:
-            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a session keeps to topic names or to topic ids")
         if epoch != session.epoch:
             raise ApiError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"session {session_id} expects {session.epoch}, got {epoch}"
             )
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a session keeps to topic names or to topic ids")
         return session
 
     def _open(self, now_ms: int, wanted: Sequence[FetchPartition], uses_topic_ids: bool) -> FetchSession | None:
