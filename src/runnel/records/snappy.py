@@ -108,6 +108,4 @@ def _skip_xerial_header(view: memoryview, position: int) -> int:
 def _chunk(view: memoryview, start: int, end: int) -> _Chunk:
     import cramjam
 
-    if start == end:
-        raise CorruptBatch("snappy: an empty block")
     return _Chunk(start, end, cramjam.snappy.decompress_raw_len(view[start:end]))

@@ -156,18 +156,17 @@ def check_records(
     `timestamp_max`, or say with -1 that they have no timestamp; a topic that stamps records itself
     passes neither.
     """
-    if header.compression is Compression.NONE:
-        records, start = buffer, HEADER_SIZE
-    else:
-        records, start = _open(memoryview(buffer)[HEADER_SIZE:], header.compression, decompressed_bytes_max), 0
+    records: Buffer = memoryview(buffer)[HEADER_SIZE : header.size_bytes]
+    if header.compression is not Compression.NONE:
+        records = _open(records, header.compression, decompressed_bytes_max)
     walk = walk_records(
-        records, start, len(records), header.record_count, header.base_timestamp, timestamp_min, timestamp_max
+        records, 0, len(records), header.record_count, header.base_timestamp, timestamp_min, timestamp_max
     )
     _check_walk(walk, require_key)
-    return ValidBatch(header, walk.max_timestamp, walk.max_timestamp_index, len(records) - start)
+    return ValidBatch(header, walk.max_timestamp, walk.max_timestamp_index, len(records))
 
 
-def _open(payload: memoryview, codec: Compression, limit_bytes: int) -> Buffer:
+def _open(payload: Buffer, codec: Compression, limit_bytes: int) -> Buffer:
     if not is_readable_by_java(codec, payload):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "lz4 blocks must be independent of each other")
     try:

@@ -43,11 +43,13 @@ def test_size_is_bounded_but_the_first_record_always_fits() -> None:
     assert not builder.append(0, None, b"x")
     assert builder.record_count == 1
 
-    builder = BatchBuilder(size_bytes_max=200)
-    while builder.append(0, None, b"x" * 10):
-        pass
-    assert len(builder.build()) == builder.size_bytes <= 200
-    assert builder.size_bytes + 17 > 200, "one more record would not have fitted"
+    record_size = 17
+    for spare in (0, 1, record_size - 1):
+        builder = BatchBuilder(size_bytes_max=HEADER_SIZE + 3 * record_size + spare)
+        while builder.append(0, None, b"x" * 10):
+            pass
+        assert builder.record_count == 3
+        assert len(builder.build()) == builder.size_bytes == HEADER_SIZE + 3 * record_size
 
 
 def test_a_refused_record_leaves_no_trace() -> None:

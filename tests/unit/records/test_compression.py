@@ -183,6 +183,14 @@ def test_zstd_refuses_what_is_no_frame(after: bytes) -> None:
         decompress(Compression.ZSTD, compress(Compression.ZSTD, b"one") + after, 100)
 
 
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_zstd_that_ends_within_its_checksum_or_last_block(cut: int) -> None:
+    """The library's reader returns everything here and does not mind what is missing."""
+    data = zstandard.ZstdCompressor(write_checksum=True).compress(b"one")
+    with pytest.raises(CorruptBatch, match="cut short"):
+        decompress(Compression.ZSTD, data[:-cut], 100)
+
+
 def test_zstd_of_very_many_frames_is_refused_early() -> None:
     with pytest.raises(CorruptBatch, match="frames"):
         decompress(Compression.ZSTD, compress(Compression.ZSTD, b"") * 10_000, 100)
