@@ -1,5 +1,6 @@
 """The image is what replaying its records makes of it, however it came about."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 from hypothesis import settings
@@ -50,33 +51,37 @@ class Decisions(RuleBasedStateMachine):
             self.image.replay(record)
             self.records.append(record)
 
+    def attempt(self, decide: Callable[[], list[Record]], *refusals: ErrorCode) -> None:
+        code = None
+        try:
+            self.replay(decide())
+        except ApiError as error:
+            code = error.code
+        assert code is None or code in refusals
+
     @rule(name=NAMES, partition_count=st.integers(-2, 4), factor=st.integers(-2, 4), configs=CONFIGS)
     def create(self, name: str, partition_count: int, factor: int, configs: dict[str, str]) -> None:
         self.topic_count += 1
         new = NewTopic(name, partition_count, factor, configs=configs)
-        try:
-            self.replay(decide_create(self.image, new, UUID(int=self.topic_count), BROKERS, Defaults(1, 1)))
-        except ApiError as error:
-            assert error.code in {
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                ErrorCode.TOPIC_ALREADY_EXISTS,
-                ErrorCode.INVALID_PARTITIONS,
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-            }
+        self.attempt(
+            lambda: decide_create(self.image, new, UUID(int=self.topic_count), BROKERS, Defaults(1, 1)),
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+        )
 
     @rule(name=NAMES, count=st.integers(0, 6))
     def grow(self, name: str, count: int) -> None:
-        try:
-            self.replay(decide_add_partitions(self.image, name, count, None, BROKERS))
-        except ApiError as error:
-            assert error.code in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PARTITIONS}
+        self.attempt(
+            lambda: decide_add_partitions(self.image, name, count, None, BROKERS),
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_PARTITIONS,
+        )
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
-        try:
-            self.replay(decide_delete(self.image, name))
-        except ApiError as error:
-            assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.attempt(lambda: decide_delete(self.image, name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     @rule(
         kind_and_name=st.sampled_from([(ConfigKind.BROKER, "1"), (ConfigKind.BROKER, CLUSTER_DEFAULT)]), values=CONFIGS
