@@ -20,11 +20,22 @@ RECEIVE_SCRATCH_BYTES = 64 * 1024
 FRAME_GROWTH_FACTOR = 4
 FRAME_FIRST_BYTES_MIN = 1024
 
-# How far a connection reads ahead while one of its requests is being served.
-READ_AHEAD_FRAMES_MAX = 16
+# What a frame in a queue costs besides its bytes; a peer that sends tiny ones would be counted too low without it.
+FRAME_OVERHEAD_BYTES = 128
 
-# A peer that does not read its replies holds at most one reply beyond this.
-WRITE_BUFFER_BYTES_MAX = 1 * MIB
+# How far a connection reads ahead while one of its requests is being served. A peer that has one
+# long request served could otherwise keep as much memory as it likes, for as long as it likes.
+READ_AHEAD_FRAMES_MAX = 16
+READ_AHEAD_BYTES_MAX = 1 * MIB
+
+# How much is read at once while requests fill the memory: small requests are still answered, and
+# ten thousand connections together take some tens of megabytes more.
+FULL_MEMORY_READ_BYTES = 4 * 1024
+
+# A peer that does not read its replies holds at most one reply beyond this; and when all such peers
+# together hold too much, fetch replies become as small as one batch.
+WRITE_BUFFER_BYTES_MAX = 64 * 1024
+REPLY_BACKLOG_BYTES_MAX = 256 * MIB
 
 # Descriptors kept free for segments, the metadata store and the listener itself.
 RESERVED_DESCRIPTORS = 256

@@ -3,19 +3,25 @@
 It knows no API. Requests of one connection are served one after the other, so replies
 leave in request order; meanwhile the peer may send ahead, up to a bound. The asyncio
 callbacks only cut frames and keep the bounds; `run` does the serving.
+
+A request that has begun is always served to its end, even when its peer is gone, because
+what it does concerns others too; only its waiting is cut short. Requests that arrived before
+the peer said it would send no more are served as well: a producer that wants no replies may
+close right after its last send.
 """
 
 import asyncio
 import logging
 import socket
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from runnel.base.limits import NOTES_PER_CONNECTION_MAX, READ_AHEAD_FRAMES_MAX, WRITE_BUFFER_BYTES_MAX
+from runnel.base.limits import NOTES_PER_CONNECTION_MAX, WRITE_BUFFER_BYTES_MAX
+from runnel.base.text import printable
 from runnel.protocol.errors import RemoteProtocolError
-from runnel.server.budget import Budget
+from runnel.server.budget import Backlog, Budget
 from runnel.server.frame_reader import FrameReader
+from runnel.server.inbox import Inbox
 
 log = logging.getLogger("runnel.server")
 
@@ -55,9 +61,10 @@ class Connection(asyncio.BufferedProtocol):
         serve: Serve,
         reader: FrameReader,
         budget: Budget,
+        backlog: Backlog,
         listener_name: str,
-        sizes: "SocketSizes",
-        registry: "Registry",
+        sizes: SocketSizes,
+        registry: Registry,
     ) -> None:
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
@@ -66,21 +73,22 @@ class Connection(asyncio.BufferedProtocol):
         self.local_host = "?"
         self.client_software = ""
         self.active_at = 0.0
-        self.frame_began_at: float | None = None
-        self.stalled_since: float | None = None
         self._serve = serve
-        self._reader = reader
-        self._budget = budget
+        self._inbox = Inbox(reader, budget, self._keep_bounds)
+        self._backlog = backlog
         self._sizes = sizes
         self._registry = registry
-        self._frames: deque[bytearray] = deque()
-        self._partial_bytes = 0
+        self._frame_began_at: float | None = None
+        self._ending: str | None = None
+        self._ending_since: float | None = None
+        self._unsent_bytes = 0
+        self._stalled_since: float | None = None
         self._frame_arrived: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._serving = False
-        self._waits_for_room = False
-        self._noted: set[str] = set()
+        self._is_serving = False
+        self._interrupt: Callable[[], None] | None = None
+        self._noted: frozenset[str] = frozenset()
 
     # --- asyncio callbacks
 
@@ -91,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername") or ("?", 0)
         self.host, self.peer = address[0], f"{address[0]}:{address[1]}"
         self.local_host = (transport.get_extra_info("sockname") or ("localhost",))[0]
-        self._size_socket(transport.get_extra_info("socket"))
+        self._set_socket_options(transport.get_extra_info("socket"))
         self.active_at = self._loop.time()
         if refusal := self._registry.admit(self):
             self.abort(refusal)
@@ -99,42 +107,41 @@ class Connection(asyncio.BufferedProtocol):
             self._task = self._loop.create_task(self.run())
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        return self._reader.buffer()
+        return self._inbox.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.active_at = self._loop.time()
-        try:
-            frames = self._reader.received(nbytes)
-        except RemoteProtocolError as error:
-            self.close(str(error))
-            return
-        self._account(frames)
-        if frames:
-            self._frames.extend(frames)
-            self.frame_began_at = self.active_at if self._reader.in_frame else None
-            if self._frame_arrived is not None and not self._frame_arrived.done():
-                self._frame_arrived.set_result(None)
-        elif self.frame_began_at is None:
-            self.frame_began_at = self.active_at
-        self._keep_bounds()
+        has_frame = self._inbox.received(nbytes)
+        if has_frame:
+            self._frame_began_at = None
+            self._wake()
+        if self._inbox.problem is not None:
+            self._transport.pause_reading()
+            self._end_after_queue(self._inbox.problem)
+        else:
+            self._keep_bounds()
 
     def eof_received(self) -> bool:
-        return False
+        self._end_after_queue("")
+        return True  # the peer may still read: it gets the replies to what it sent before
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a reset is no news
         self._registry.forget(self)
-        if self._task is not None:
-            self._task.cancel()
-        self._budget.give_back(self._partial_bytes + sum(map(len, self._frames)))
-        self._partial_bytes = 0
-        self._frames.clear()
+        self._inbox.clear()
+        self._frame_began_at = None
+        self.resume_writing()
+        self._end_after_queue("")
 
     def pause_writing(self) -> None:
         self._writable = self._loop.create_future()
-        self.stalled_since = self._loop.time()
+        self._stalled_since = self._loop.time()
+        self._unsent_bytes = self._transport.get_write_buffer_size()
+        self._backlog.size_bytes += self._unsent_bytes
 
     def resume_writing(self) -> None:
-        self.stalled_since = None
+        self._backlog.size_bytes -= self._unsent_bytes
+        self._unsent_bytes = 0
+        self._stalled_since = None
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
@@ -144,19 +151,10 @@ class Connection(asyncio.BufferedProtocol):
     async def run(self) -> None:
         """Serve frames until the connection is gone."""
         try:
-            while True:
-                if not self._frames:
-                    await self._next_frame()
-                frame = self._frames.popleft()
-                self._serving = True
-                try:
-                    reply = await self._serve(self, frame)
-                finally:
-                    self._serving = False
-                    self._budget.give_back(len(frame))
-                self._keep_bounds()
-                if reply is not None:
-                    await self._write(reply)
+            while await self._has_frame():
+                await self._serve_next()
+                if self._inbox:
+                    await asyncio.sleep(0)  # a peer that sends ahead takes its turn like the others
         except (RemoteProtocolError, ConnectionClosed) as error:
             self.close(str(error))
         except asyncio.CancelledError:
@@ -165,75 +163,138 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             log.exception("connection %s failed", self.peer)
             self._transport.abort()
+        else:
+            self.close(self._ending or "")
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is being served; a long poll is not idle."""
-        return not self._serving and not self._frames
+    async def _has_frame(self) -> bool:
+        while not self._inbox:
+            if self._ending is not None:
+                return False
+            self._frame_arrived = self._loop.create_future()
+            await self._frame_arrived
+            self._frame_arrived = None
+        return True
 
-    def close(self, reason: str) -> None:
-        """Let the peer go, saying why in the log; what was written still goes out."""
-        if not self._transport.is_closing():
-            log.warning("closed the connection from %s: %s", self.peer, reason)
-            self._transport.close()
+    async def _serve_next(self) -> None:
+        arrived = self._inbox.pop()
+        self._is_serving = True
+        try:
+            reply = await self._serve(self, arrived.frame)
+        finally:
+            self._is_serving = False
+            self._interrupt = None
+            self._inbox.release(arrived)
+        del arrived  # or its memory would be held, uncounted, until the next request
+        self._keep_bounds()
+        if reply is not None and not self._transport.is_closing():
+            self._transport.writelines(reply)
+            del reply
+            self.active_at = self._loop.time()
+            if self._writable is not None:
+                await self._writable
 
-    def close_quietly(self) -> None:
-        """Let an idle peer go; that is no event worth a line."""
-        self._transport.close()
-
-    def abort(self, reason: str) -> None:
-        """Drop the peer at once, without waiting for it to read what is written."""
-        log.warning("dropped the connection from %s: %s", self.peer, reason)
-        self._transport.abort()
-
-    async def end(self) -> None:
-        """Stop serving because the broker stops."""
-        self._transport.close()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+    def when_ending(self, interrupt: Callable[[], None]) -> None:
+        """Have `interrupt` end the waiting of the request that is being served once its peer sends no more."""
+        self._interrupt = interrupt
+        if self._ending is not None:
+            interrupt()
 
     def note_once(self, text: str) -> None:
         """One log line a connection for what is odd but harmless."""
         if text not in self._noted and len(self._noted) < NOTES_PER_CONNECTION_MAX:
-            self._noted.add(text)
-            log.warning("%s: %s", self.peer, text)
+            self._noted |= {text}
+            log.warning("%s: %s", self.peer, printable(text))
 
-    async def _next_frame(self) -> None:
-        self._frame_arrived = self._loop.create_future()
-        await self._frame_arrived
-        self._frame_arrived = None
+    @property
+    def reply_bytes_max(self) -> int:
+        """How large a reply should be at most, so that peers that do not read cannot fill the memory."""
+        return self._backlog.room_bytes
 
-    async def _write(self, pieces: Sequence[Buffer]) -> None:
-        self._transport.writelines(pieces)
-        self.active_at = self._loop.time()
-        if self._writable is not None:
-            await self._writable
+    # --- ending
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being served; a long poll is not idle."""
+        return not self._is_serving and not self._inbox
+
+    def close(self, reason: str = "") -> None:
+        """Let the peer go, saying why in the log if there is a reason; what was written still goes out."""
+        if self._transport.is_closing():
+            return
+        if reason:
+            log.warning("closed the connection from %s: %s", self.peer, printable(reason))
+        self._ending_since = self._loop.time()
+        self._transport.close()
+
+    def abort(self, reason: str = "") -> None:
+        """Drop the peer at once, without waiting for it to read what is written."""
+        if reason:
+            log.warning("dropped the connection from %s: %s", self.peer, printable(reason))
+        self._transport.abort()
+
+    def let_go_if_overdue(self, now: float, idle_s: float, stall_s: float) -> None:
+        """End the connection if it has idled or stalled for too long at `now`."""
+        if _is_over(self._ending_since, now, stall_s):
+            self.abort()  # that it ends has been said
+        elif _is_over(self._frame_began_at, now, stall_s):
+            self.abort(f"a request has been arriving for more than {stall_s:g} s")
+        elif _is_over(self._stalled_at(now), now, idle_s):
+            self.abort("it does not read its replies")
+        elif self.is_idle and _is_over(self.active_at, now, idle_s):
+            self.close()
+
+    async def end(self) -> None:
+        """Stop serving because the broker stops."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._transport.abort()
+
+    def _end_after_queue(self, reason: str) -> None:
+        """Take no more from the peer; when what it sent is served, the connection ends."""
+        if self._ending is None:
+            self._ending = reason
+            self._ending_since = self._loop.time()
+            self._frame_began_at = None
+            self._wake()
+            if self._interrupt is not None:
+                self._interrupt()
+
+    def _stalled_at(self, now: float) -> float | None:
+        """Since when the peer has read nothing of the replies that wait for it."""
+        if self._stalled_since is None:
+            return None
+        unsent_bytes = self._transport.get_write_buffer_size()
+        if unsent_bytes < self._unsent_bytes:
+            self._backlog.size_bytes += unsent_bytes - self._unsent_bytes
+            self._unsent_bytes = unsent_bytes
+            self._stalled_since = now
+        return self._stalled_since
+
+    def _wake(self) -> None:
+        if self._frame_arrived is not None and not self._frame_arrived.done():
+            self._frame_arrived.set_result(None)
 
     # --- bounds
 
-    def _account(self, frames: Sequence[bytearray]) -> None:
-        held = self._partial_bytes
-        self._partial_bytes = self._reader.partial_bytes
-        change = sum(map(len, frames)) + self._partial_bytes - held
-        if change >= 0:
-            self._budget.take(change)
-        else:
-            self._budget.give_back(-change)
-
     def _keep_bounds(self) -> None:
-        """Stop reading a peer that is too far ahead, or while others fill the memory."""
-        if self._transport.is_closing():
+        """Read on, or stop reading a peer that is too far ahead or that needs more memory than there is."""
+        if self._ending is not None or self._transport.is_closing():
             return
-        if len(self._frames) > READ_AHEAD_FRAMES_MAX:
+        if self._inbox.is_far_ahead(self._is_serving):
             self._transport.pause_reading()
-        elif self._budget.has_room(self._reader.growth_bytes(), self._partial_bytes):
+            self._frame_began_at = None  # it is we who keep the rest of the frame waiting
+            return
+        if self._frame_began_at is None and self._inbox.in_frame:
+            self._frame_began_at = self._loop.time()
+        if self._inbox.make_room():
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
-            self._wait_for_room()
 
-    def _size_socket(self, peer_socket: socket.socket) -> None:
+    def _set_socket_options(self, peer_socket: socket.socket) -> None:
+        # A peer whose machine is gone must not keep a long poll for ever.
+        peer_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, size_bytes in (
             (socket.SO_SNDBUF, self._sizes.send_bytes),
             (socket.SO_RCVBUF, self._sizes.receive_bytes),
@@ -241,11 +302,6 @@ class Connection(asyncio.BufferedProtocol):
             if size_bytes > 0:
                 peer_socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
 
-    def _wait_for_room(self) -> None:
-        if not self._waits_for_room:
-            self._waits_for_room = True
-            self._budget.wait(self._room_made)
 
-    def _room_made(self) -> None:
-        self._waits_for_room = False
-        self._keep_bounds()
+def _is_over(since: float | None, now: float, limit_s: float) -> bool:
+    return since is not None and now - since > limit_s

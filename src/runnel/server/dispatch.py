@@ -45,12 +45,18 @@ class Dispatcher:
         request, end = decode(served.request_type, frame, header.api_version, position)
         if end != len(frame):
             # Kafka ignores them too; a client that sends them is worth one line.
-            connection.note_once(f"{served.key.name} v{header.api_version} with {len(frame) - end} trailing bytes")
+            connection.note_once(f"{served.key.name} v{header.api_version} with bytes after its end")
         context = RequestContext(self._broker, connection, header)
-        response = await self._answer(served, context, request)
-        if response is None:
-            return None
-        return encode_response(header.correlation_id, response, header.api_version)
+        try:
+            response = await self._answer(served, context, request)
+            return None if response is None else _encode(header, response)
+        except (RemoteProtocolError, ConnectionClosed):
+            raise
+        except Exception:
+            client = printable(header.client_id or "")
+            log.exception("%s v%d of client %s failed", served.key.name, header.api_version, client)
+            error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed")
+            return _encode(header, served.fail(context, request, error))
 
     async def _answer(self, served: Api, context: RequestContext, request: Message) -> Message | None:
         try:
@@ -62,12 +68,10 @@ class Dispatcher:
         except StorageError as error:
             log.error("%s failed: %s", served.key.name, error)
             return served.fail(context, request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "a log folder failed"))
-        except (RemoteProtocolError, ConnectionClosed):
-            raise
-        except Exception:
-            client = printable(context.header.client_id or "")
-            log.exception("%s v%d of client %s failed", served.key.name, context.version, client)
-            return served.fail(context, request, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed"))
+
+
+def _encode(header: RequestHeader, response: Message) -> list[Buffer]:
+    return encode_response(header.correlation_id, response, header.api_version)
 
 
 def _refuse_version(served: Api, header: RequestHeader) -> list[Buffer]:

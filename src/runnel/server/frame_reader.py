@@ -6,13 +6,14 @@ connections and are copied out; the rest of a large frame is received straight i
 memory that its records will be written to disk from.
 
 The memory of a frame grows with what has arrived, not with what its length claims, so a
-peer that announces 100 MiB and stays silent costs a few bytes.
+peer that announces 100 MiB and stays silent costs a few bytes. Growing is left to the
+caller, who may have to wait for memory.
 """
 
 from struct import Struct
 
+from runnel.base.invariant import invariant
 from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
-from runnel.protocol.errors import RemoteProtocolError
 
 _LENGTH = Struct(">i")
 
@@ -20,11 +21,13 @@ _LENGTH = Struct(">i")
 class FrameReader:
     """One connection's place in its stream."""
 
-    __slots__ = ("_filled", "_frame", "_length", "_prefix", "_scratch", "_size_bytes_max")
+    __slots__ = ("_filled", "_frame", "_length", "_prefix", "_scratch", "_size_bytes_max", "problem")
 
-    def __init__(self, size_bytes_max: int, scratch: bytearray) -> None:
+    def __init__(self, size_bytes_max: int, scratch: memoryview) -> None:
+        self.problem: str | None = None
+        """Why the stream cannot be read any further. The frames before are as good as any."""
         self._size_bytes_max = size_bytes_max
-        self._scratch = memoryview(scratch)
+        self._scratch = scratch
         self._prefix = b""
         self._frame: bytearray | None = None
         self._filled = 0
@@ -40,46 +43,50 @@ class FrameReader:
         """Whether the peer has begun a frame and not finished it."""
         return self._frame is not None or bool(self._prefix)
 
+    @property
     def growth_bytes(self) -> int:
-        """How much more memory the next `buffer` takes."""
+        """How much more memory the frame needs before another byte of it can be read; mostly 0."""
         if self._frame is None or self._filled < len(self._frame):
             return 0
-        return self._grown_size() - len(self._frame)
+        return min(self._length, self._filled * FRAME_GROWTH_FACTOR) - self._filled
 
-    def buffer(self) -> memoryview:
-        """Where the next bytes of the stream go."""
+    def grow(self) -> None:
+        """Take that memory."""
+        invariant(self._frame is not None, "a frame has begun")
+        grown = bytearray(self._filled + self.growth_bytes)
+        grown[: self._filled] = self._frame or b""
+        self._frame = grown
+
+    def buffer(self, size_bytes_max: int) -> memoryview:
+        """Where the next bytes of the stream go, at most so many where no memory is taken for them yet."""
         if self._frame is None:
-            return self._scratch
-        if self._filled == len(self._frame):
-            grown = bytearray(self._grown_size())
-            grown[: self._filled] = self._frame
-            self._frame = grown
+            return self._scratch[:size_bytes_max]
+        invariant(self._filled < len(self._frame), "a frame grows before it is read on")
         return memoryview(self._frame)[self._filled :]
 
-    def received(self, size: int) -> list[bytearray]:
-        """Take in `size` bytes written to the last `buffer`; the frames they complete."""
+    def received(self, size_bytes: int) -> list[bytearray]:
+        """Take in the bytes written to the last `buffer`; the frames they complete."""
         if self._frame is None:
-            return self._cut(self._prefix + self._scratch[:size] if self._prefix else self._scratch[:size])
-        self._filled += size
+            data = self._scratch[:size_bytes]
+            return self._cut(self._prefix + data if self._prefix else data)
+        self._filled += size_bytes
         if self._filled < self._length:
             return []
         frame, self._frame = self._frame, None
         return [frame]
 
-    def _grown_size(self) -> int:
-        return min(self._length, self._filled * FRAME_GROWTH_FACTOR)
-
     def _cut(self, data: memoryview | bytes) -> list[bytearray]:
         frames: list[bytearray] = []
         position, end = 0, len(data)
+        self._prefix = b""
         while end - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(data, position)
             if not 0 < length <= self._size_bytes_max:
-                raise RemoteProtocolError(f"a frame of {length} bytes; the limit is {self._size_bytes_max}")
+                self.problem = f"a frame of {length} bytes; the limit is {self._size_bytes_max}"
+                return frames
             position += _LENGTH.size
             if end - position < length:
                 self._begin(length, data[position:])
-                self._prefix = b""
                 return frames
             frames.append(bytearray(data[position : position + length]))
             position += length

@@ -5,12 +5,18 @@ import logging
 import resource
 import sys
 from collections import Counter
+from contextlib import suppress
 
-from runnel.base.limits import CONNECTION_SWEEP_INTERVAL_S, RECEIVE_SCRATCH_BYTES, RESERVED_DESCRIPTORS
+from runnel.base.limits import (
+    CONNECTION_SWEEP_INTERVAL_S,
+    RECEIVE_SCRATCH_BYTES,
+    REPLY_BACKLOG_BYTES_MAX,
+    RESERVED_DESCRIPTORS,
+)
 from runnel.config.broker import BrokerConfig
 from runnel.config.listener import Endpoint
 from runnel.runtime.broker import Broker
-from runnel.server.budget import Budget
+from runnel.server.budget import Backlog, Budget
 from runnel.server.connection import Connection, Serve, SocketSizes
 from runnel.server.frame_reader import FrameReader
 
@@ -23,10 +29,12 @@ class Listeners:
     def __init__(self, broker: Broker, serve: Serve) -> None:
         self._broker = broker
         self._serve = serve
-        self._budget = Budget(_or_unlimited(broker.config.queued_max_request_bytes))
-        self._scratch = bytearray(RECEIVE_SCRATCH_BYTES)
+        self.budget = Budget(_or_unlimited(broker.config.queued_max_request_bytes))
+        self.backlog = Backlog(REPLY_BACKLOG_BYTES_MAX)
+        self.connections: set[Connection] = set()
+        self._count_by_host: Counter[str] = Counter()
+        self._scratch = memoryview(bytearray(RECEIVE_SCRATCH_BYTES))
         self._servers: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
         self._descriptor_limit = _descriptor_limit()
 
     @property
@@ -49,49 +57,53 @@ class Listeners:
         """Close what has idled or stalled for too long, again and again."""
         while True:
             await asyncio.sleep(CONNECTION_SWEEP_INTERVAL_S)
-            self.sweep(asyncio.get_running_loop().time())
+            try:
+                self.sweep(asyncio.get_running_loop().time())
+            except Exception:
+                log.exception("looking through the connections failed")
 
     def sweep(self, now: float) -> None:
         """Close every connection that has idled or stalled for too long at `now`."""
         idle_s = _or_unlimited(self._config.connections_max_idle_ms) / 1000
         stall_s = self._config.runnel_request_read_timeout_ms / 1000
-        for connection in tuple(self._connections):
-            if connection.frame_began_at is not None and now - connection.frame_began_at > stall_s:
-                connection.close(f"a request has been arriving for more than {stall_s:g} s")
-            elif connection.stalled_since is not None and now - connection.stalled_since > idle_s:
-                connection.abort("it does not read its replies")
-            elif connection.is_idle and now - connection.active_at > idle_s:
-                connection.close_quietly()
+        for connection in tuple(self.connections):
+            connection.let_go_if_overdue(now, idle_s, stall_s)
 
     async def close(self) -> None:
         """Stop accepting and let every connection go."""
         for server in self._servers:
             server.close()
-        tasks = [connection.end() for connection in tuple(self._connections)]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*[connection.end() for connection in tuple(self.connections)], return_exceptions=True)
 
     def _accept(self, listener_name: str) -> Connection:
         reader = FrameReader(self._config.socket_request_max_bytes, self._scratch)
         sizes = SocketSizes(self._config.socket_send_buffer_bytes, self._config.socket_receive_buffer_bytes)
-        return Connection(self._serve, reader, self._budget, listener_name, sizes, self)
+        return Connection(self._serve, reader, self.budget, self.backlog, listener_name, sizes, self)
 
     def admit(self, connection: Connection) -> str | None:
         """Count a new connection in, or say why it must go."""
         per_address_max = self._config.max_connections_per_ip
-        if per_address_max < len(self._connections):
-            counts = Counter(other.host for other in self._connections)
-            if counts[connection.host] >= per_address_max:
-                return f"there are {per_address_max} connections from its address already"
+        if self._count_by_host[connection.host] >= per_address_max:
+            return f"there are {per_address_max} connections from its address already"
         count_max = min(self._config.max_connections, self._descriptor_limit)
-        if len(self._connections) >= count_max:
-            idlest = min(self._connections, key=lambda other: (not other.is_idle, other.active_at))
-            self._connections.discard(idlest)
+        if count_max == 0:
+            return "max.connections is 0"
+        if len(self.connections) >= count_max:
+            idlest = min(self.connections, key=lambda other: (not other.is_idle, other.active_at))
+            self.forget(idlest)
             idlest.abort(f"it was the idlest of {count_max} connections")
-        self._connections.add(connection)
+        self.connections.add(connection)
+        self._count_by_host[connection.host] += 1
         return None
 
     def forget(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        """Count a connection out, if it was counted in."""
+        if connection not in self.connections:
+            return
+        self.connections.remove(connection)
+        self._count_by_host[connection.host] -= 1
+        if not self._count_by_host[connection.host]:
+            del self._count_by_host[connection.host]
 
 
 def _or_unlimited(limit: int) -> int:
@@ -102,6 +114,8 @@ def _or_unlimited(limit: int) -> int:
 def _descriptor_limit() -> int:
     """How many connections the process's descriptors allow, after asking for as many as it may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return max(1, hard - RESERVED_DESCRIPTORS)
+    if soft < hard or hard == resource.RLIM_INFINITY:
+        with suppress(ValueError, OSError):  # a kernel may have a limit of its own below the one it states
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft - RESERVED_DESCRIPTORS)

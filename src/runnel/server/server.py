@@ -30,7 +30,7 @@ class Server:
         self.broker = Broker(config, fs=fs, clock=clock)
         self.endpoints: tuple[Endpoint, ...] = ()
         self._config = config
-        self._listeners = Listeners(self.broker, Dispatcher(self.broker, intercept).serve)
+        self.listeners = Listeners(self.broker, Dispatcher(self.broker, intercept).serve)
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -41,17 +41,17 @@ class Server:
         except OSError:
             await self.stop()
             raise
-        self._sweeper = asyncio.get_running_loop().create_task(self._listeners.sweep_forever())
+        self._sweeper = asyncio.get_running_loop().create_task(self.listeners.sweep_forever())
 
     async def stop(self) -> None:
         """Let clients go, then close the logs cleanly."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await self._listeners.close()
+        await self.listeners.close()
         await self.broker.stop()
 
     async def _open(self, endpoint: Endpoint) -> Endpoint:
-        port = await self._listeners.open(endpoint)
+        port = await self.listeners.open(endpoint)
         advertised = self._config.advertised_listener(endpoint.name, port, default_host="")
         self.broker.nodes[endpoint.name] = Node(
             self.broker.broker_id, advertised.host, advertised.port, self._config.broker_rack

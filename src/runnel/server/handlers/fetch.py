@@ -79,7 +79,9 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     missing_bytes = request.min_bytes - sum(read.range.size_bytes for read in reads)
     if missing_bytes > 0 and request.max_wait_ms > 0 and reads and not any(map(_is_urgent, reads)):
         partitions = [read.partition for read in reads if read.partition is not None]
-        await FetchWait(missing_bytes).wait(partitions, request.max_wait_ms / 1000)
+        wait = FetchWait(missing_bytes)
+        ctx.connection.when_ending(wait.disturbed)
+        await wait.wait(partitions, request.max_wait_ms / 1000)
         reads = _locate_all(ctx, request, context.partitions)
     await _read_all(ctx, reads)
     return FetchResponse(session_id=context.session_id, responses=_by_topic(ctx, _with_news(context, reads)))
@@ -110,7 +112,7 @@ def _forgotten(ctx: RequestContext, request: FetchRequest) -> list[Key]:
 def _locate_all(ctx: RequestContext, request: FetchRequest, partitions: Sequence[FetchPartition]) -> list[_Read]:
     """Find the bytes for each partition, within the limits of partition and request (KIP-74)."""
     reads = []
-    left_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+    left_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes, ctx.connection.reply_bytes_max)
     nothing_yet = True
     for asked in partitions:
         read = _Read(asked)

@@ -1,0 +1,117 @@
+"""What has arrived on a connection and is not served yet, and the memory that it takes.
+
+It knows no sockets and no serving; `connection` asks it where bytes go, whether to read on,
+and for the next frame.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runnel.base.limits import (
+    FRAME_OVERHEAD_BYTES,
+    FULL_MEMORY_READ_BYTES,
+    READ_AHEAD_BYTES_MAX,
+    READ_AHEAD_FRAMES_MAX,
+    RECEIVE_SCRATCH_BYTES,
+)
+from runnel.server.budget import Budget, Claim
+from runnel.server.frame_reader import FrameReader
+
+
+class Arrived(NamedTuple):
+    """A whole frame, with its claim on memory if it was large."""
+
+    frame: bytearray
+    claim: Claim | None
+
+
+class Inbox:
+    """The frames of one connection, whole and in part."""
+
+    def __init__(self, reader: FrameReader, budget: Budget, granted: Callable[[], None]) -> None:
+        """`granted` is called when a frame that waited for memory has got it."""
+        self._reader = reader
+        self._budget = budget
+        self._granted = granted
+        self._queue: deque[Arrived] = deque()
+        self._queued_bytes = 0
+        self._claim: Claim | None = None
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing more can be read from the peer."""
+        return self._reader.problem
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether the peer has begun a frame and not finished it."""
+        return self._reader.in_frame
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go."""
+        return self._reader.buffer(FULL_MEMORY_READ_BYTES if self._budget.is_full else RECEIVE_SCRATCH_BYTES)
+
+    def received(self, size_bytes: int) -> bool:
+        """Take in what was written to the last `buffer`; whether a frame became whole."""
+        frames = self._reader.received(size_bytes)
+        claim = self._claim
+        if claim is None:
+            self._budget.take(sum(map(_cost_bytes, frames)))
+        elif frames:
+            self._claim = None
+        for frame in frames:
+            self._queue.append(Arrived(frame, claim))
+            self._queued_bytes += len(frame)
+        if self._claim is None and self._reader.partial_bytes:
+            self._claim = Claim(self._budget, self._grow)
+            self._claim.take(self._reader.partial_bytes)
+        return bool(frames)
+
+    def is_far_ahead(self, is_serving: bool) -> bool:
+        """Whether reading on can wait, because there is enough to serve already."""
+        if not is_serving and not self._queue:
+            return False
+        size_bytes = self._queued_bytes + self._reader.partial_bytes + self._reader.growth_bytes
+        return len(self._queue) > READ_AHEAD_FRAMES_MAX or size_bytes > READ_AHEAD_BYTES_MAX
+
+    def make_room(self) -> bool:
+        """Whether there is memory for the next bytes; if not, `granted` is called once there is."""
+        growth_bytes = self._reader.growth_bytes
+        if growth_bytes and self._claim is not None:
+            if not self._claim.ask(growth_bytes):
+                return False
+            self._reader.grow()
+        return True
+
+    def pop(self) -> Arrived:
+        """The next frame; `release` it when it is served."""
+        arrived = self._queue.popleft()
+        self._queued_bytes -= len(arrived.frame)
+        return arrived
+
+    def release(self, arrived: Arrived) -> None:
+        """Give back the memory of a frame."""
+        if arrived.claim is not None:
+            arrived.claim.end()
+        else:
+            self._budget.give_back(_cost_bytes(arrived.frame))
+
+    def clear(self) -> None:
+        """Give back everything, because the peer is gone."""
+        while self._queue:
+            self.release(self.pop())
+        if self._claim is not None:
+            claim, self._claim = self._claim, None
+            claim.end()
+
+    def _grow(self) -> None:
+        self._reader.grow()
+        self._granted()
+
+
+def _cost_bytes(frame: bytearray) -> int:
+    return len(frame) + FRAME_OVERHEAD_BYTES

@@ -1,0 +1,144 @@
+"""Frames cut out of a stream, whatever the pieces it arrives in."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
+from runnel.server.frame_reader import FrameReader
+
+SCRATCH_BYTES = 4096
+LIMIT_BYTES = 100_000
+
+frames_of_any_size = st.lists(
+    st.one_of(st.integers(1, 40), st.integers(1, 3 * SCRATCH_BYTES), st.sampled_from([SCRATCH_BYTES, LIMIT_BYTES]))
+    .flatmap(lambda size: st.tuples(st.just(size), st.integers(0, 255)))
+    .map(lambda drawn: bytes([drawn[1]]) * drawn[0]),
+    max_size=8,
+)
+cuts = st.lists(st.integers(1, 2 * SCRATCH_BYTES), min_size=1, max_size=50)
+
+
+def reader() -> FrameReader:
+    return FrameReader(LIMIT_BYTES, memoryview(bytearray(SCRATCH_BYTES)))
+
+
+def feed(target: FrameReader, data: bytes, size_max: int = SCRATCH_BYTES) -> list[bytes]:
+    """Hand over bytes as a transport does: into the buffer, as many as fit."""
+    frames: list[bytes] = []
+    while data and target.problem is None:
+        if target.growth_bytes:
+            target.grow()
+        buffer = target.buffer(size_max)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        frames += map(bytes, target.received(count))
+        data = data[count:]
+    return frames
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+@given(frames_of_any_size, cuts, st.integers(1, SCRATCH_BYTES))
+def test_frames_are_the_same_wherever_the_stream_is_cut(frames: list[bytes], sizes: list[int], size_max: int) -> None:
+    stream = b"".join(map(framed, frames))
+    target = reader()
+    found: list[bytes] = []
+    position = turn = received = 0
+    while position < len(stream):
+        piece = stream[position : position + sizes[turn % len(sizes)]]
+        found += feed(target, piece, size_max)
+        position += len(piece)
+        received += len(piece)
+        turn += 1
+        assert target.partial_bytes <= FRAME_GROWTH_FACTOR * max(received, FRAME_FIRST_BYTES_MIN)
+    assert found == frames
+    assert target.problem is None
+    assert not target.in_frame
+    assert target.partial_bytes == 0
+
+
+@given(frames_of_any_size, cuts)
+def test_a_stream_that_stops_early_gives_the_whole_frames_and_holds_the_rest(
+    frames: list[bytes], sizes: list[int]
+) -> None:
+    stream = b"".join(map(framed, frames))
+    for stop in (len(stream) - 1, len(stream) // 2):
+        if stop <= 0:
+            continue
+        target = reader()
+        found = feed(target, stream[:stop])
+        assert found == frames[: len(found)]
+        assert target.in_frame == (sum(len(frame) + 4 for frame in found) < stop)
+
+
+def test_memory_follows_what_arrives_and_not_what_is_claimed() -> None:
+    target = reader()
+    feed(target, struct.pack(">i", LIMIT_BYTES) + b"x")
+    assert target.partial_bytes == FRAME_FIRST_BYTES_MIN * FRAME_GROWTH_FACTOR
+    feed(target, b"x" * 4095)
+    assert target.growth_bytes == 4096 * (FRAME_GROWTH_FACTOR - 1)
+    assert target.partial_bytes == 4096, "it grows when the caller says so"
+    target.grow()
+    assert (target.partial_bytes, target.growth_bytes) == (4096 * FRAME_GROWTH_FACTOR, 0)
+
+
+def test_the_last_growth_stops_at_the_length() -> None:
+    target = reader()
+    assert feed(target, framed(b"x" * 5000)[:-1]) == []
+    assert target.partial_bytes == 5000
+
+
+def test_a_large_frame_arrives_in_the_memory_it_is_returned_in() -> None:
+    target = reader()
+    feed(target, struct.pack(">i", 9000) + b"a" * 4092)
+    buffer = target.buffer(1)
+    assert len(buffer) == 9000 - 4092, "the caller's bound is for bytes that have no memory yet"
+    buffer[:] = b"b" * len(buffer)
+    (frame,) = target.received(len(buffer))
+    assert frame == b"a" * 4092 + b"b" * (9000 - 4092)
+
+
+def test_reading_little_at_once() -> None:
+    target = reader()
+    assert len(target.buffer(10)) == 10
+    assert feed(target, framed(b"abc"), size_max=1) == [b"abc"]
+
+
+BAD_LENGTHS = {
+    "zero": 0,
+    "minus one": -1,
+    "the least": -(2**31),
+    "one too many": LIMIT_BYTES + 1,
+    "the greatest": 2**31 - 1,
+    "a TLS hello": 0x16030100,
+    "HTTP": int.from_bytes(b"GET ", "big"),
+}
+
+
+@pytest.mark.parametrize("length", BAD_LENGTHS.values(), ids=BAD_LENGTHS)
+@pytest.mark.parametrize("size_max", [1, SCRATCH_BYTES])
+def test_a_bad_length_ends_the_stream_after_the_frames_before_it(length: int, size_max: int) -> None:
+    target = reader()
+    found = feed(target, framed(b"good") + framed(b"too") + struct.pack(">i", length) + b"rest", size_max)
+    assert found == [b"good", b"too"]
+    assert target.problem == f"a frame of {length} bytes; the limit is {LIMIT_BYTES}"
+    assert target.partial_bytes == 0, "nothing was allocated for it"
+
+
+def test_the_largest_frame_is_allowed() -> None:
+    frame = b"x" * LIMIT_BYTES
+    assert feed(reader(), framed(frame)) == [frame]
+
+
+def test_connections_share_the_scratch_buffer_without_mixing_their_frames() -> None:
+    scratch = memoryview(bytearray(SCRATCH_BYTES))
+    one, other = FrameReader(LIMIT_BYTES, scratch), FrameReader(LIMIT_BYTES, scratch)
+    assert feed(one, framed(b"aaaa")[:6]) == []
+    assert feed(other, framed(b"bbbb")[:3]) == []
+    assert feed(one, b"aa") == [b"aaaa"]
+    assert feed(other, framed(b"bbbb")[3:]) == [b"bbbb"]
