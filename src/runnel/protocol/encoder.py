@@ -170,8 +170,17 @@ class EncoderWriter:
             self._run.append((letter, size))
             self._flush()
             return
-        self._flush()
-        self._append(f"short[{size} + 1] if {size} < 127 else {varint}({size} + 1)")
+        if not self._run:
+            self._append(f"short[{size} + 1] if {size} < 127 else {varint}({size} + 1)")
+            return
+        run = list(self._run)
+        with self._source.block(f"if {size} < 127:"):
+            self._run.append(("B", f"{size} + 1"))
+            self._flush()
+        with self._source.block("else:"):
+            self._run = run
+            self._flush()
+            self._append(f"{varint}({size} + 1)")
 
     def _array(self, schema: Schema, kind: Array, local: str, nullable: bool) -> None:
         size = self._source.fresh_name("n")
@@ -201,21 +210,24 @@ class EncoderWriter:
             self._run.append(("B", "0"))
             return
         self._flush()
-        tags = self._source.fresh_name("tags")
-        outer = self._out
-        self._source.line(f"{tags} = []")
-        for field in fields:
-            with self._source.block(f"if {self._differs(field, f'{value}.{field.name}')}:"):
-                self._out = self._source.fresh_name("body")
-                self._source.line(f"{self._out} = []")
-                self._field(schema, field, f"{value}.{field.name}")
-                self._flush()
-                self._source.line(f"{self._out} = b''.join({self._out})")
-                size = f"varint(len({self._out}))"
-                self._source.line(f"{tags} += ({encode_varint(field.tag)!r}, {size}, {self._out})")
-            self._out = outer
-        with self._source.block(f"if {tags}:"):
+        conditions = [self._differs(field, f"{value}.{field.name}") for field in fields]
+        with self._source.block(f"if {' or '.join(conditions)}:"):
+            tags = self._source.fresh_name("tags")
+            self._source.line(f"{tags} = []")
+            for field, condition in zip(fields, conditions, strict=True):
+                with self._source.block(f"if {condition}:"):
+                    self._tagged_field(schema, field, f"{value}.{field.name}", tags)
             self._append(f"varint(len({tags}) // 3)")
-            self._source.line(f"{outer} += {tags}")
+            self._source.line(f"{self._out} += {tags}")
         with self._source.block("else:"):
             self._append(repr(b"\0"))
+
+    def _tagged_field(self, schema: Schema, field: Field, value: str, tags: str) -> None:
+        """Tag, size and value; the size is only known once the value is written apart."""
+        outer, self._out = self._out, self._source.fresh_name("body")
+        self._source.line(f"{self._out} = []")
+        self._field(schema, field, value)
+        self._flush()
+        self._source.line(f"{self._out} = b''.join({self._out})")
+        self._source.line(f"{tags} += ({encode_varint(field.tag)!r}, varint(len({self._out})), {self._out})")
+        self._out = outer

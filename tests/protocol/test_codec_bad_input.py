@@ -1,0 +1,80 @@
+"""Whatever bytes arrive, a decoder returns a message or raises RemoteProtocolError, and builds nothing on a lie."""
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.protocol.sample import CASE_IDS, CASES, full_message
+
+from runnel.protocol import codec, reference
+from runnel.protocol.errors import RemoteProtocolError
+from runnel.protocol.message import Message
+from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from runnel.protocol.registry import message_types
+
+every_message_and_version = pytest.mark.parametrize(("cls", "version"), CASES, ids=CASE_IDS)
+
+REFUSED = "refused"
+
+
+def outcome(module: Any, cls: type[Message], data: bytes, version: int) -> object:
+    """The message and position that a codec reads, or that it refuses; any other exception is the test's to see."""
+    try:
+        return module.decode(cls, data, version)
+    except RemoteProtocolError:
+        return REFUSED
+
+
+@every_message_and_version
+def test_every_prefix_of_an_encoding_is_refused(cls: type[Message], version: int) -> None:
+    encoded = codec.encode(full_message(cls, version), version)
+    for size in range(len(encoded)):
+        for module in (codec, reference):
+            with pytest.raises(RemoteProtocolError):
+                module.decode(cls, encoded[:size], version)
+
+
+def mutations(encoded: bytes, count: int, seed: str) -> Iterator[bytes]:
+    chance = random.Random(seed)
+    for _ in range(count):
+        data = bytearray(encoded)
+        for _ in range(chance.randint(1, 3)):
+            start = chance.randrange(len(data) + 1)
+            stop = min(start + chance.choice([0, 1, 1, 2, 4]), len(data))
+            data[start:stop] = chance.choice(
+                [b"", b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", chance.randbytes(stop - start)]
+            )
+        yield bytes(data)
+
+
+@every_message_and_version
+def test_both_codecs_judge_mutated_encodings_alike(cls: type[Message], version: int) -> None:
+    encoded = codec.encode(full_message(cls, version), version)
+    for data in mutations(encoded, count=60, seed=f"{cls.__name__} {version}"):
+        assert outcome(codec, cls, data, version) == outcome(reference, cls, data, version), data.hex()
+
+
+@pytest.mark.parametrize("cls", message_types(), ids=lambda cls: cls.__name__)
+def test_a_count_or_length_that_lies_allocates_nothing(cls: type[Message]) -> None:
+    """A huge number is put at each position in turn, so that each count and each length becomes one."""
+    for version in (cls.SCHEMA.versions[0], cls.SCHEMA.versions[-1]):
+        encoded = codec.encode(full_message(cls, version), version)
+        huge = b"\xff\xff\xff\xff\x07" if version in cls.SCHEMA.flexible else b"\x7f\xff\xff\xff"
+        outcome(codec, cls, encoded, version)  # compiles the decoder, which is allowed to take memory
+        tracemalloc.start()
+        try:
+            for position in range(len(encoded)):
+                outcome(codec, cls, encoded[:position] + huge + encoded[position + len(huge) :], version)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak_bytes < 256 * 1024
+
+
+@pytest.mark.parametrize("version", [1, 12], ids=["old", "flexible"])
+def test_an_array_that_is_as_large_as_it_says_is_read(version: int) -> None:
+    """The refusals above are for lies: an honest array of the same message is taken whole."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(20_000)])
+    assert codec.decode(MetadataRequest, codec.encode(request, version), version)[0] == request

@@ -1,0 +1,27 @@
+"""Error codes and the exceptions that carry them."""
+
+from runnel.protocol.errors import ApiError, ErrorCode
+
+
+def test_codes_are_kafkas() -> None:
+    assert [int(code) for code in ErrorCode] == list(range(-1, 137))
+    assert ErrorCode.NONE == 0
+    assert ErrorCode.UNKNOWN_SERVER_ERROR == -1
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == 6
+    assert ErrorCode.INVALID_RECORD == 87
+    assert ErrorCode.REBOOTSTRAP_REQUIRED == 129
+
+
+def test_which_codes_may_be_tried_again() -> None:
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
+    assert ErrorCode.KAFKA_STORAGE_ERROR.retriable
+    assert not ErrorCode.NONE.retriable
+    assert not ErrorCode.OFFSET_OUT_OF_RANGE.retriable
+    assert not ErrorCode.INVALID_REQUEST.retriable
+    assert sum(code.retriable for code in ErrorCode) == 32
+
+
+def test_an_outcome_says_its_code_and_its_reason() -> None:
+    assert str(ApiError(ErrorCode.INVALID_REQUEST, "twice")) == "INVALID_REQUEST: twice"
+    assert str(ApiError(ErrorCode.INVALID_REQUEST)) == "INVALID_REQUEST"
+    assert ErrorCode.INVALID_REQUEST.message == "Invalid request"
