@@ -168,13 +168,15 @@ def check_records(
 
 def _open(payload: Buffer, codec: Compression, limit_bytes: int) -> Buffer:
     if not is_readable_by_java(codec, payload):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "lz4 blocks must be independent of each other")
+        raise ApiError(ErrorCode.INVALID_RECORD, "lz4 blocks must be independent of each other")
     try:
         return decompress(codec, payload, limit_bytes)
     except DecompressionLimit as error:
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except CorruptBatch as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        # The checksum was right, so the producer made it so and would send the same again:
+        # CORRUPT_MESSAGE would have it try until its time-out.
+        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from None
 
 
 def _check_walk(walk: Walk, require_key: bool) -> None:
