@@ -6,6 +6,8 @@
 """
 
 import json
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from runnel.coordination.store import Change
@@ -50,19 +52,28 @@ def node_of(record: TopicRecord | PartitionRecord | ConfigRecord) -> tuple[str, 
 
 def record_of(change: Change) -> Record | None:
     """What a change in the store means to the image; None for nodes that are not the image's."""
-    value = json.loads(change.node.value) if change.node else None
     match change.path.removeprefix("/").split("/"):
         case ["brokers", "topics", name]:
-            if value is None:
-                return TopicRemoved(name)
-            partitions = value["partitions"]
-            assignment = tuple(tuple(partitions[str(index)]) for index in range(len(partitions)))
-            return TopicRecord(name, UUID(value["topic_id"]), assignment)
-        case ["brokers", "topics", topic, "partitions", partition, "state"] if value is not None:
-            return PartitionRecord(topic, int(partition), value["leader"], value["leader_epoch"], tuple(value["isr"]))
-        case ["config", kind, name]:
+            value = _load(change)
+            return TopicRemoved(name) if value is None else _topic_record(name, value)
+        case ["brokers", "topics", topic, "partitions", partition, "state"]:
+            if (value := _load(change)) is not None:
+                isr = tuple(value["isr"])
+                return PartitionRecord(topic, int(partition), value["leader"], value["leader_epoch"], isr)
+        case ["config", ("topics" | "brokers") as kind, name]:
+            value = _load(change)
             return ConfigRecord(ConfigKind(kind), name, value["config"] if value else {})
     return None
+
+
+def _topic_record(name: str, value: Mapping[str, Any]) -> TopicRecord:
+    partitions = value["partitions"]
+    assignment = tuple(tuple(partitions[str(index)]) for index in range(len(partitions)))
+    return TopicRecord(name, UUID(value["topic_id"]), assignment)
+
+
+def _load(change: Change) -> dict[str, Any] | None:
+    return json.loads(change.node.value) if change.node else None
 
 
 def _dump(**fields: object) -> bytes:
