@@ -1,0 +1,169 @@
+"""The image follows the store, and a restart finds the same image there."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runnel.coordination.cluster import ClusterMetadata
+from runnel.coordination.memory import MemoryStore
+from runnel.coordination.store import BadVersionError, Create, NodeExistsError, NoNodeError, Watcher
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.record import (
+    CLUSTER_DEFAULT,
+    ConfigKind,
+    ConfigRecord,
+    PartitionRecord,
+    Record,
+    TopicRecord,
+    TopicRemoved,
+)
+
+BROKERS = (1,)
+
+
+def contents(image: ClusterImage) -> object:
+    topics = {
+        name: (topic.topic_id, topic.assignment, topic.leadership, image.config(ConfigKind.TOPIC, name))
+        for name, topic in image.topics.items()
+    }
+    configs = [image.config(ConfigKind.BROKER, name) for name in ("1", CLUSTER_DEFAULT)]
+    return topics, set(image.topics_by_id), configs
+
+
+def topic(name: str, topic_id: int, partition_count: int = 1) -> list[Record]:
+    leaders: list[Record] = [PartitionRecord(name, index, 1, 0, (1,)) for index in range(partition_count)]
+    return [TopicRecord(name, UUID(int=topic_id), ((1,),) * partition_count), *leaders]
+
+
+async def loaded(store: MemoryStore) -> ClusterMetadata:
+    metadata = ClusterMetadata(store)
+    await metadata.load()
+    return metadata
+
+
+class DeafStore(MemoryStore):
+    """One whose changes of others never arrive."""
+
+    def watch(self, watcher: Watcher) -> None:
+        """Forget who wants to know."""
+
+
+NAMES = st.sampled_from(["a", "a-b", "a.b", "z"])
+CONFIGS = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]), max_size=2)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), NAMES, st.integers(1, 3)),
+        st.tuples(st.just("grow"), NAMES, st.integers(1, 2)),
+        st.tuples(st.just("delete"), NAMES, st.none()),
+        st.tuples(st.just("topic config"), NAMES, CONFIGS),
+        st.tuples(st.just("broker config"), st.sampled_from(["1", CLUSTER_DEFAULT]), CONFIGS),
+        st.tuples(st.just("reload"), st.none(), st.none()),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(steps=STEPS)
+def test_an_image_read_from_the_store_equals_the_one_that_lived_through_it(steps: Sequence[tuple]) -> None:
+    async def live() -> None:
+        store = MemoryStore()
+        metadata = await loaded(store)
+        for number, step in enumerate(steps):
+            if step[0] == "reload":
+                metadata = await loaded(store)  # versions must be right again, or later commits are refused
+            else:
+                await metadata.commit(_records(metadata.image, number, *step))
+            assert contents((await loaded(store)).image) == contents(metadata.image)
+
+    asyncio.run(live())
+
+
+def _records(image: ClusterImage, number: int, action: str, name: str, argument: object) -> list[Record]:
+    there = image.topics.get(name)
+    match action, argument:
+        case "create", int(partition_count) if there is None:
+            return [*topic(name, number, partition_count), ConfigRecord(ConfigKind.TOPIC, name, {"x": "0"})]
+        case "grow", int(added) if there is not None:
+            first = there.partition_count
+            grown = TopicRecord(name, there.topic_id, there.assignment + ((1,),) * added)
+            return [grown, *(PartitionRecord(name, first + index, 1, 0, (1,)) for index in range(added))]
+        case "delete", None if there is not None:
+            return [TopicRemoved(name)]
+        case "topic config", dict(values) if there is not None:
+            return [ConfigRecord(ConfigKind.TOPIC, name, values)]
+        case "broker config", dict(values):
+            return [ConfigRecord(ConfigKind.BROKER, name, values)]
+    return []
+
+
+async def test_listeners_hear_of_records_after_the_image_has_them() -> None:
+    metadata = await loaded(MemoryStore())
+    heard: list[tuple[list[Record], bool]] = []
+    metadata.listen(lambda records: heard.append((list(records), "t" in metadata.image.topics)))
+    records = topic("t", 1)
+    await metadata.commit(records)
+    await metadata.commit([TopicRemoved("t")])
+    assert heard == [(records, True), ([TopicRemoved("t")], False)]
+
+
+async def test_removing_a_topic_leaves_no_node_behind() -> None:
+    store = MemoryStore()
+    metadata = await loaded(store)
+    await metadata.commit([*topic("t", 1, 3), ConfigRecord(ConfigKind.TOPIC, "t", {"x": "1"})])
+    await metadata.commit([TopicRemoved("t")])
+    assert await store.tree("/") == {}
+
+
+async def test_nothing_to_do_is_no_commit() -> None:
+    store = MemoryStore()
+    metadata = await loaded(store)
+    groups: list[object] = []
+    store.watch(groups.append)
+    await metadata.commit([])
+    await metadata.commit([ConfigRecord(ConfigKind.TOPIC, "t", {})])
+    assert groups == []
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "error"),
+    [
+        (topic("new", 2), topic("new", 3), NodeExistsError),
+        ([TopicRemoved("t")], [ConfigRecord(ConfigKind.TOPIC, "t", {"x": "2"})], NoNodeError),
+        ([ConfigRecord(ConfigKind.TOPIC, "t", {"x": "3"})], [TopicRemoved("t")], BadVersionError),
+        (topic("t", 1, 2), topic("t", 1, 3), BadVersionError),
+    ],
+)
+async def test_who_decided_on_an_old_image_changes_nothing(
+    theirs: list[Record], mine: list[Record], error: type[Exception]
+) -> None:
+    store = DeafStore()
+    await (await loaded(store)).commit([*topic("t", 1), ConfigRecord(ConfigKind.TOPIC, "t", {"x": "1"})])
+    fast, slow = await loaded(store), await loaded(store)
+    await fast.commit(theirs)
+    before = await store.tree("/")
+    with pytest.raises(error):
+        await slow.commit(mine)
+    assert await store.tree("/") == before
+
+
+async def test_changes_of_another_broker_arrive() -> None:
+    store = MemoryStore()
+    mine, theirs = await loaded(store), await loaded(store)
+    await theirs.commit(topic("t", 1))
+    assert contents(mine.image) == contents(theirs.image)
+    await mine.commit([TopicRemoved("t")])
+    assert contents(theirs.image) == contents(ClusterImage())
+
+
+async def test_nodes_of_others_do_not_disturb() -> None:
+    store = MemoryStore()
+    metadata = await loaded(store)
+    heard: list[Sequence[Record]] = []
+    metadata.listen(heard.append)
+    await store.commit([Create("/cluster/id", b"not json")])
+    assert [list(records) for records in heard] == [[]]

@@ -1,0 +1,254 @@
+"""What every metadata store promises, whatever it is made of."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runnel.coordination.embedded import EmbeddedStore
+from runnel.coordination.memory import MemoryStore
+from runnel.coordination.store import (
+    ANY_VERSION,
+    BadVersionError,
+    Change,
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    Node,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    Put,
+)
+
+OpenStore = Callable[[], AbstractAsyncContextManager[MetadataStore]]
+
+
+@pytest.fixture(params=["embedded", "memory"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[MetadataStore]:
+        store = EmbeddedStore(tmp_path / "metadata.sqlite") if request.param == "embedded" else MemoryStore()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return opened
+
+
+def told(store: MetadataStore) -> list[list[Change]]:
+    """The groups of changes that a watcher hears of from now on."""
+    groups: list[list[Change]] = []
+    store.watch(lambda changes: groups.append(list(changes)))
+    return groups
+
+
+# --- one operation
+
+
+async def test_a_new_node_has_version_zero_and_each_write_counts(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        assert await store.get("/a") is None
+        await store.commit([Create("/a", b"one")])
+        assert await store.get("/a") == Node(b"one", 0)
+        await store.commit([Put("/a", b"two", 0)])
+        await store.commit([Put("/a", b"two", 1)])
+        assert await store.get("/a") == Node(b"two", 2)
+
+
+async def test_a_node_is_created_once(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"one")])
+        with pytest.raises(NodeExistsError, match="/a"):
+            await store.commit([Create("/a", b"two")])
+        assert await store.get("/a") == Node(b"one", 0)
+
+
+@pytest.mark.parametrize("operation", [Put("/a", b"", 0), Put("/a", b"", ANY_VERSION), Delete("/a", 0), Check("/a", 0)])
+async def test_what_is_not_there_cannot_be_written_deleted_or_checked(
+    open_store: OpenStore, operation: Operation
+) -> None:
+    async with open_store() as store:
+        with pytest.raises(NoNodeError, match="/a"):
+            await store.commit([operation])
+        assert await store.get("/a") is None
+
+
+@pytest.mark.parametrize("version", [0, 2, -2])
+@pytest.mark.parametrize("make", [lambda v: Put("/a", b"mine", v), lambda v: Delete("/a", v), lambda v: Check("/a", v)])
+async def test_who_saw_another_version_is_refused(
+    open_store: OpenStore, make: Callable[[int], Operation], version: int
+) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"one"), Put("/a", b"theirs", 0)])
+        with pytest.raises(BadVersionError, match="/a"):
+            await store.commit([make(version)])
+        assert await store.get("/a") == Node(b"theirs", 1)
+
+
+async def test_any_version_skips_the_check(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"one"), Put("/a", b"two", ANY_VERSION), Check("/a", ANY_VERSION)])
+        assert await store.get("/a") == Node(b"two", 1)
+        await store.commit([Delete("/a", ANY_VERSION)])
+        assert await store.get("/a") is None
+
+
+async def test_a_node_that_comes_back_starts_again_at_zero(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"one"), Put("/a", b"two", 0), Delete("/a", 1)])
+        await store.commit([Create("/a", b"three")])
+        assert await store.get("/a") == Node(b"three", 0)
+
+
+@pytest.mark.parametrize("value", [b"", b"\0\xff", b"x" * 1_000_000], ids=["empty", "binary", "large"])
+async def test_a_value_is_bytes_and_nothing_else(open_store: OpenStore, value: bytes) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", value)])
+        assert await store.get("/a") == Node(value, 0)
+
+
+# --- groups
+
+
+async def test_operations_of_a_group_see_each_other(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        groups = told(store)
+        await store.commit([Create("/a", b"1"), Put("/a", b"2", 0), Check("/a", 1), Create("/b", b""), Delete("/b", 0)])
+        assert await store.tree("/") == {"/a": Node(b"2", 1)}
+        assert groups == [
+            [
+                Change("/a", Node(b"1", 0)),
+                Change("/a", Node(b"2", 1)),
+                Change("/b", Node(b"", 0)),
+                Change("/b", None),
+            ]
+        ]
+
+
+@pytest.mark.parametrize(
+    ("last", "error"),
+    [
+        (Create("/b", b""), NodeExistsError),
+        (Put("/none", b"", 0), NoNodeError),
+        (Delete("/b", 7), BadVersionError),
+        (Check("/b", 7), BadVersionError),
+    ],
+)
+async def test_a_group_happens_whole_or_not_at_all(
+    open_store: OpenStore, last: Operation, error: type[Exception]
+) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"a"), Create("/b", b"b")])
+        before, groups = await store.tree("/"), told(store)
+        with pytest.raises(error):
+            await store.commit([Put("/a", b"new", 0), Create("/c", b"c"), Delete("/b", 0), Create("/b", b"b"), last])
+        assert await store.tree("/") == before
+        assert groups == []
+        await store.commit([Put("/a", b"later", 0)])
+        assert groups == [[Change("/a", Node(b"later", 1))]]
+
+
+async def test_a_check_that_holds_changes_nothing_and_tells_nothing(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"a")])
+        groups = told(store)
+        await store.commit([Check("/a", 0), Create("/b", b"b")])
+        assert groups == [[Change("/b", Node(b"b", 0))]]
+        assert await store.get("/a") == Node(b"a", 0)
+
+
+# --- trees
+
+
+async def test_a_tree_is_a_node_and_what_is_below_it(open_store: OpenStore) -> None:
+    paths = ["/a", "/a-b", "/a.b/c", "/a/b", "/a/b/c", "/a/~", "/a0", "/ab", "/b"]
+    async with open_store() as store:
+        await store.commit([Create(path, path.encode()) for path in reversed(paths)])
+        assert list(await store.tree("/a")) == ["/a", "/a/b", "/a/b/c", "/a/~"]
+        assert await store.tree("/a/b") == {"/a/b": Node(b"/a/b", 0), "/a/b/c": Node(b"/a/b/c", 0)}
+        assert list(await store.tree("/a.b")) == ["/a.b/c"]
+        assert list(await store.tree("/")) == paths
+        assert await store.tree("/c") == {}
+        assert await store.tree("/a/b/c/d") == {}
+
+
+# --- watching
+
+
+async def test_watchers_hear_every_commit_in_commit_order(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a", b"")])
+        first, second = told(store), told(store)
+        await asyncio.gather(*(store.commit([Put("/a", b"%d" % number, ANY_VERSION)]) for number in range(20)))
+        versions = [change.node.version for (change,) in first if change.node]
+        assert versions == list(range(1, 21))
+        assert first == second
+        assert await store.get("/a") == first[-1][0].node
+
+
+async def test_a_watcher_has_heard_of_a_commit_before_its_maker_goes_on(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        groups = told(store)
+        await store.commit([Create("/a", b"")])
+        assert len(groups) == 1
+
+
+async def test_a_refused_commit_hurts_only_its_maker(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        makers = [store.commit([Create("/a", b"%d" % number)]) for number in range(5)]
+        results = await asyncio.gather(*makers, return_exceptions=True)
+        assert [type(result) for result in results] == [type(None)] + [NodeExistsError] * 4
+        assert await store.get("/a") == Node(b"0", 0)
+
+
+async def test_who_stops_waiting_stops_nothing(open_store: OpenStore) -> None:
+    """A commit whose caller is cancelled either never begins or is told to the watchers; there is no third way."""
+    async with open_store() as store:
+        groups = told(store)
+        for turns in range(6):
+            commit = asyncio.ensure_future(store.commit([Create(f"/{turns}", b"")]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            commit.cancel()
+            await asyncio.gather(commit, return_exceptions=True)
+        await store.commit([Create("/last", b"")])
+        heard = {change.path for group in groups for change in group}
+        assert heard == set(await store.tree("/"))
+        assert "/last" in heard
+
+
+# --- all of it at once
+
+PATHS = st.sampled_from(["/a", "/a/b", "/b"])
+VERSIONS = st.integers(-1, 2)
+VALUES = st.sampled_from([b"", b"x", b"y"])
+OPERATIONS = st.one_of(
+    st.builds(Create, PATHS, VALUES),
+    st.builds(Put, PATHS, VALUES, VERSIONS),
+    st.builds(Delete, PATHS, VERSIONS),
+    st.builds(Check, PATHS, VERSIONS),
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(groups=st.lists(st.lists(OPERATIONS, max_size=4), max_size=12))
+def test_both_stores_agree_about_everything(groups: Sequence[Sequence[Operation]]) -> None:
+    asyncio.run(_commit_to_both(groups))
+
+
+async def _commit_to_both(groups: Sequence[Sequence[Operation]]) -> None:
+    embedded, memory = EmbeddedStore(Path(":memory:")), MemoryStore()
+    heard = told(embedded), told(memory)
+    for group in groups:
+        results = await asyncio.gather(embedded.commit(group), memory.commit(group), return_exceptions=True)
+        assert repr(results[0]) == repr(results[1])
+    assert await embedded.tree("/") == await memory.tree("/")
+    assert heard[0] == heard[1]
+    await embedded.close()
