@@ -100,3 +100,10 @@ PRODUCE_REQUEST_BYTES_MAX = 4 * MIB
 # What one fetch asks for, and what a reader holds of data that nobody has looked at yet.
 FETCH_BYTES_MAX = 32 * MIB
 FETCH_BUFFER_BYTES_MAX = 64 * MIB
+
+# Topic ids come again and again, and building one costs more than decoding the rest of a small
+# request. Enough for the topics of a large broker; a peer that invents ids only empties the store.
+UUIDS_REMEMBERED_MAX = 8192
+
+# `runnel produce` takes a line for a record up to this; no topic takes larger ones without being told to.
+LINE_BYTES_MAX = 64 * MIB

@@ -9,9 +9,11 @@ IndexError or struct.error by itself, which `codec.decode` translates.
 
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct, unpack_from
 from typing import Any
 
+from runnel.base.limits import UUIDS_REMEMBERED_MAX
 from runnel.protocol.errors import RemoteProtocolError
 from runnel.protocol.message import Field, Message, Schema
 from runnel.protocol.primitive import (
@@ -37,6 +39,11 @@ def _string_varint(data: Buffer, position: int) -> tuple[int, int]:
     if size > STRING_SIZE_MAX + 1:
         raise RemoteProtocolError(f"a string of {size - 1} bytes is longer than the protocol allows")
     return size, position
+
+
+@lru_cache(maxsize=UUIDS_REMEMBERED_MAX)
+def _uuid(data: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=data)
 
 
 def _fail(name: str, problem: str) -> None:
@@ -78,7 +85,7 @@ class DecoderWriter:
             string_varint=_string_varint,
             skip_tagged_fields=skip_tagged_fields,
             fail=_fail,
-            Uuid=uuid.UUID,
+            uuid=_uuid,
         )
 
     def compile(self) -> Decoder:
@@ -101,7 +108,7 @@ class DecoderWriter:
         self._source.line(f"p += {layout.size}")
         for letter, target in run:
             if letter == UUID.format:
-                self._source.line(f"{target} = Uuid(bytes={target})")
+                self._source.line(f"{target} = uuid({target})")
 
     def _struct(self, schema: Schema, target: str) -> None:
         self._source.line(f"{target} = new({self._source.constant('struct', schema.type)})")

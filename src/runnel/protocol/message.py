@@ -80,6 +80,8 @@ def wire(
     An ignorable field is dropped silently where a version lacks it; any other must then have its default.
     A tagged struct defaults to None, which leaves it out, where Kafka builds an object only to compare it.
     """
+    is_struct = not isinstance(type, WireType)
+    invariant(not (is_struct and tag >= 0 and nullable != "none"), "a tagged struct is left out, never null")
     if default is _UNSET:
         default = type.default if isinstance(type, WireType) else (FRESH if tag < 0 else None)
     return Field(type, versions, nullable, default, tag, tagged, ignorable)
