@@ -9,7 +9,8 @@ class ListOffsetsRequestPartition(Message):
 
     partition_index: int = wire(INT32, "0+")
     current_leader_epoch: int = wire(INT32, "4+", default=-1, ignorable=True)
-    # -1 latest, -2 earliest, -3 largest timestamp (KIP-734), -4 earliest local, -5 last tiered (KIP-405)
+    # -1 latest, -2 earliest, -3 largest timestamp (KIP-734), -4 earliest local (KIP-405), -5 last tiered (KIP-1005),
+    # -6 earliest that is not yet tiered (KIP-1023)
     timestamp: int = wire(INT64, "0+")
 
 
