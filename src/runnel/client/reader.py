@@ -45,7 +45,7 @@ class Reader:
         self._options = options or FetchOptions()
         self._reset = reset
         self._retry_timeout_ms = retry_timeout_ms
-        self._positions: dict[int, int] = {}  # ahead of what has been handed out
+        self._positions: dict[int, int] = {}
         self._fetched: deque[Fetched] = deque()
         self._fetched_bytes = 0
         self._arrived = asyncio.Event()
@@ -83,6 +83,10 @@ class Reader:
     def seek(self, positions: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on. Call it before the iteration starts."""
         self._positions.update(positions)
+
+    def position(self, partition: int) -> int:
+        """The next offset to be fetched of a partition, which is ahead of what has been handed out."""
+        return self._positions[partition]
 
     async def seek_to_time(self, timestamp_ms: int) -> None:
         """Read every partition from a time on, or from EARLIEST or LATEST; from the end where nothing is as young."""
