@@ -6,6 +6,7 @@ whole. Statements run on one worker thread, so a slow fsync never holds the even
 """
 
 import asyncio
+import errno
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from runnel.coordination.store import (
     Put,
     Watcher,
 )
+from runnel.storage.error import StorageError
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS node (
@@ -42,8 +44,13 @@ class EmbeddedStore:
     """A `MetadataStore` in one file, for one process."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="runnel-metadata")
-        self._database = self._thread.submit(_connect, path).result()
+        try:
+            self._database = self._thread.submit(_connect, path).result()
+        except sqlite3.Error as error:
+            self._thread.shutdown()
+            raise _storage_error(path, error) from error
         self._watchers: list[Watcher] = []
         self._commits = asyncio.Lock()
 
@@ -74,15 +81,26 @@ class EmbeddedStore:
 
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, function, self._database, *arguments)
+        try:
+            return await loop.run_in_executor(self._thread, function, self._database, *arguments)
+        except sqlite3.Error as error:
+            raise _storage_error(self._path, error) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute(_SCHEMA)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute(_SCHEMA)
+    except sqlite3.Error:
+        database.close()
+        raise
     return database
+
+
+def _storage_error(path: Path, error: sqlite3.Error) -> StorageError:
+    return StorageError(str(path), OSError(errno.EIO, str(error)))
 
 
 def _get(database: sqlite3.Connection, path: str) -> Node | None:
@@ -103,10 +121,12 @@ def _commit(database: sqlite3.Connection, operations: tuple[Operation, ...]) -> 
     database.execute("BEGIN IMMEDIATE")
     try:
         changes = [change for operation in operations if (change := _apply(database, operation))]
+        database.execute("COMMIT")
     except BaseException:
-        database.execute("ROLLBACK")
+        # SQLite has rolled back by itself where the disk failed, but not always.
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         raise
-    database.execute("COMMIT")
     return changes
 
 
