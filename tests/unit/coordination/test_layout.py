@@ -60,7 +60,7 @@ def test_what_the_end_of_a_node_means(path: str, record: Record | None) -> None:
     "path", [CLUSTER_ID, PRODUCER_ID_BLOCK, "/brokers/topics", "/brokers/ids/1", "/config/changes/1", "/config/users"]
 )
 def test_what_is_not_the_images_is_left_alone(path: str) -> None:
-    """Every node was read as JSON and every folder of configs as one of ours. A node of anybody else stopped the image."""
+    """Every node was read as JSON, every config as a topic's or a broker's. A node of anybody else stopped us."""
     assert record_of(Change(path, Node(b"not json", 0))) is None
     assert record_of(Change(path, None)) is None
 
