@@ -8,16 +8,17 @@ _SHORTAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, err
 class StorageError(Exception):
     """A file operation failed. The runtime answers KAFKA_STORAGE_ERROR for what it touched."""
 
-    def __init__(self, path: str, cause: OSError) -> None:
+    def __init__(self, path: str, cause: OSError, *, is_sync: bool = False) -> None:
         super().__init__(f"{path}: {cause.strerror or cause}")
         self.path = path
         self.cause = cause
+        self.is_sync = is_sync
 
     @property
     def is_shortage(self) -> bool:
         """Whether the disk is merely full, read-only or out of descriptors: what it holds is still good.
 
-        Any other failure means that the disk cannot be believed any more, and takes its log
-        folder offline.
+        Any other failure, and any of an fsync, means that the disk cannot be believed any more, and
+        takes its log folder offline.
         """
-        return self.cause.errno in _SHORTAGE
+        return self.cause.errno in _SHORTAGE and not self.is_sync

@@ -32,21 +32,26 @@ class Folder:
             self.failure = error
 
     def note(self, error: StorageError) -> None:
-        """Judge a failure outside of fsync: a full disk passes, a broken one does not."""
+        """Judge a failure: a full disk passes, a broken one does not."""
         if not error.is_shortage:
             self.fail(error)
 
     @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Do something with the files unless the folder is offline, and note what fails."""
+    def judging(self, *, is_fatal: bool = False) -> Iterator[None]:
+        """Do something with the files unless the folder is offline, and note what fails.
+
+        `is_fatal` is for what cannot be left half way, even if the disk is merely full.
+        """
         self.check()
         try:
             yield
         except StorageError as error:
+            if is_fatal:
+                self.fail(error)
             self.note(error)
             raise
 
     def check(self) -> None:
         """Raise the failure that took the folder offline, if one did."""
         if self.failure is not None:
-            raise StorageError(self.failure.path, self.failure.cause)
+            raise StorageError(self.failure.path, self.failure.cause, is_sync=self.failure.is_sync)

@@ -98,11 +98,11 @@ def write_atomically(fs: FileSystem, path: str, data: Buffer) -> None:
 
 
 @contextmanager
-def _wrapped(path: str) -> Iterator[None]:
+def _wrapped(path: str, *, is_sync: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(path, error) from error
+        raise StorageError(path, error, is_sync=is_sync) from error
 
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -179,7 +179,7 @@ class RealFile:
             os.ftruncate(self.descriptor, size_bytes)
 
     def sync(self) -> None:
-        with _wrapped(self.path):
+        with _wrapped(self.path, is_sync=True):
             _sync_data(self.descriptor)
 
 
@@ -210,12 +210,18 @@ class RealFileSystem:
         self._sync(path, 0)
 
     def _sync(self, path: str, flags: int) -> None:
-        with _wrapped(path), suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
-            try:
+        try:
+            with _wrapped(path):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+        except StorageError as error:
+            if error.cause.errno == errno.ENOENT:
+                return
+            raise
+        try:
+            with _wrapped(path, is_sync=True):
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
     def exists(self, path: str) -> bool:
         with _wrapped(path):

@@ -166,7 +166,17 @@ class Log:
         segment = self._create_segment(self.log_end_offset)
         self.segments.append(segment)
         self._active = segment
+        if self.recovery_point == self.log_end_offset:
+            self._flush_sealed(old)
         return segment
+
+    def _flush_sealed(self, segment: Segment) -> None:
+        """Flush a segment whose batches are flushed but whose index files are new.
+
+        From now on the recovery point is that of the next segment, so no start will scan this one.
+        """
+        paths = (*segment.index_paths(), snapshot_path(self.directory, self.log_end_offset))
+        Flush(self._folder, self.directory, (segment.file,), paths, self.log_end_offset, 0).run()
 
     def _create_segment(self, base_offset: int) -> Segment:
         interval_bytes, now_ms = self.config.index_interval_bytes, self._clock.now_ms()
@@ -304,9 +314,10 @@ class Log:
         if offset <= self.segments[0].base_offset:
             self.truncate_fully(offset)
             return
-        with self._folder.judging():
-            self._lower_recovery_point(offset)
+        with self._folder.judging(is_fatal=True):
             keep = self._floor(offset) + 1
+            found = self.segments[keep - 1].find(offset)
+            self._lower_recovery_point(offset if found is None else min(offset, found[1].base_offset))
             # From the end, so that a crash in between leaves no gap.
             while len(self.segments) > keep:
                 removed = self.segments.pop()
@@ -318,7 +329,7 @@ class Log:
 
     def truncate_fully(self, offset: int) -> None:
         """Drop everything and begin again at `offset`."""
-        with self._folder.judging():
+        with self._folder.judging(is_fatal=True):
             self._lower_recovery_point(offset)
             for segment in reversed(self.segments):
                 segment.delete()

@@ -108,21 +108,23 @@ class LogDir:
             if key is None:
                 logger.warning("%s is no partition and is left alone", self._path(entry.name))
                 continue
-            self._add(
-                key,
-                open_log(
-                    self._folder,
-                    self._path(entry.name),
-                    self._clock,
-                    config_of(key[0]),
-                    log_start_offset=start_offsets.get(key, 0),
-                    recovery_point=recovery_points.get(key),
-                    is_clean=self.was_clean,
-                ),
+            log = open_log(
+                self._folder,
+                self._path(entry.name),
+                self._clock,
+                config_of(key[0]),
+                log_start_offset=start_offsets.get(key, 0),
+                recovery_point=recovery_points.get(key),
+                is_clean=self.was_clean,
             )
-            topic_id = read_topic_id(fs, self._path(entry.name))
+            topic_id = read_topic_id(fs, log.directory)
             if topic_id is not None:
                 self.topic_ids[key] = topic_id
+            elif log.log_end_offset == 0:
+                # The id is written before any record: this is a partition that was being made.
+                self._deleted.append(log.directory)
+                continue
+            self._add(key, log)
 
     def _add(self, key: TopicPartition, log: Log) -> None:
         log.on_truncation = self._write_recovery_points
@@ -154,6 +156,8 @@ class LogDir:
         with self._folder.judging():
             if key in self._stale:
                 self.checkpoint()
+            if directory in self._deleted:
+                self.purge()
             self._folder.fs.make_directory(directory)
             write_topic_id(self._folder.fs, directory, topic_id)
             self._folder.fs.sync_directory(self.path)

@@ -185,7 +185,7 @@ class MemoryFileSystem:
         if isinstance(decision, Crash):
             self._is_dead = True
             return decision
-        return None if decision is None else StorageError(path, decision)
+        return None if decision is None else StorageError(path, decision, is_sync=operation.startswith("sync"))
 
     def write(self, operation: str, path: str, content: _Content, position: int, data: bytes) -> None:
         """Write to a file; a part of it when the disk is full or the hook says so."""

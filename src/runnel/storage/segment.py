@@ -211,7 +211,7 @@ class Segment:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
 
     def truncate_to(self, offset: int) -> int:
-        """Cut away every batch that reaches `offset`. Returns the offset that comes next then."""
+        """Cut away every batch that reaches `offset`, for good. Returns the offset that comes next then."""
         found = self.find(offset)
         if found is None:
             return offset
@@ -220,6 +220,7 @@ class Segment:
         offset_index, time_index = self.offset_index, self.time_index
         self.file.truncate(position)
         self.size_bytes = position
+        self.file.sync()
         offset_index.truncate_to(next_offset)
         time_index.truncate_to(next_offset)
         self._unindexed_bytes = 0

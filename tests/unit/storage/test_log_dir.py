@@ -75,6 +75,22 @@ def test_names_that_are_no_topics_never_become_paths(open_dir) -> None:
             log_dir.create(topic, 0, TOPIC_ID, SMALL)
 
 
+def test_a_partition_that_was_half_made_is_made_again(fs, bench, open_dir) -> None:
+    log_dir = open_dir()
+    log_dir.create("t", 0, TOPIC_ID, SMALL)
+    fs.remove("/data/t-0/partition.metadata")
+    fs.kill()
+    log_dir = open_dir()
+    assert log_dir.logs == {}
+    bench.append(log_dir.create("t", 0, TOPIC_ID, SMALL), b"v")
+    assert log_dir.purge() == 0
+    fs.remove("/data/t-0/partition.metadata")
+    fs.kill()
+    log_dir = open_dir()
+    assert log_dir.logs["t", 0].log_end_offset == 1
+    assert log_dir.topic_ids == {}
+
+
 def test_a_partition_is_created_once(open_dir) -> None:
     log_dir = open_dir()
     log_dir.create("t", 0, TOPIC_ID, SMALL)

@@ -228,6 +228,46 @@ def test_segments_behind_a_lost_tail_are_deleted(bench) -> None:
     assert len(reopened.segments) == 1
 
 
+def test_the_indexes_of_a_flushed_and_then_sealed_segment_survive_a_power_loss(make_bench) -> None:
+    """A flush of the whole log made its recovery point the base of the next segment.
+
+    Sealing then wrote index files that nothing synced and that no start looked at again.
+    """
+    for seed in range(20):
+        bench = make_bench()
+        bench.fs.random.seed(seed)
+        log = bench.open()
+        bench.append(log, b"v", timestamps=(5,))
+        log.flush()
+        log.roll()
+        bench.fs.lose_power()
+        log = bench.open(recovery_point=1)
+        assert log.offset_for_timestamp(5) == (5, 0, 0)
+
+
+def test_the_recovery_point_of_a_truncation_inside_a_batch_is_where_it_cut(make_bench) -> None:
+    """The recovery point was lowered to the offset asked for, which was inside the batch that went.
+
+    What was written in the batch's place was then taken for flushed.
+    """
+    for seed in range(20):
+        bench = make_bench()
+        bench.fs.random.seed(seed)
+        points = []
+        log = bench.open()
+        log.on_truncation = lambda log=log, points=points: points.append(log.recovery_point)
+        bench.append(log, b"a", b"b")
+        log.flush()
+        log.truncate_to(1)
+        assert points == [0]
+        bench.append(log, b"c")
+        log.roll()
+        bench.append(log, b"d")
+        bench.fs.lose_power()
+        log = bench.open(recovery_point=points[-1])
+        assert bench.values(log) == [(0, b"c"), (1, b"d")][: log.log_end_offset]
+
+
 def test_leftovers_are_removed(bench) -> None:
     end_offset = closed(bench)
     for name in (
