@@ -193,7 +193,8 @@ class ApacheKafka:
 
 
 def _format_storage(classpath: Classpath, settings: Path, options: list[str]) -> None:
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # A leading zero byte: an id that began with "-" would be taken for an option.
+    cluster_id = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     arguments = ["format", "--ignore-formatted", "--cluster-id", cluster_id, "--config", str(settings)]
     command = classpath.command("kafka.tools.StorageTool", *arguments, options=options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=READY_TIMEOUT_S, check=False)

@@ -1,0 +1,148 @@
+"""The clients that are not Python: how each is fetched and built once, and how it is run.
+
+Fetching that fails is `Unavailable` and makes a test skip with the tool's own words. Anything
+that fails later (a compiler error, a workload that exits with an error) fails the test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.cache import Unavailable, built_once, cache_folder, require_tool, resolve
+from bench.maven import Classpath
+
+HERE = Path(__file__).resolve().parent
+BUILD_TIMEOUT_S = 300.0
+RUN_TIMEOUT_S = 100.0
+FETCH_TIMEOUT_S = 120.0
+SLF4J_VERSION = "1.7.36"
+JAVA_VERSION_MIN = 17
+
+
+@dataclass
+class Program:
+    """A workload program in another language."""
+
+    name: str
+    prepare: Callable[[], tuple[list[str], dict[str, str]]]
+    _ready: tuple[list[str], dict[str, str]] | None = field(default=None, repr=False)
+
+    def run(self, phase: str, bootstrap: str, topic: str, *options: str) -> dict[str, Any]:
+        """Run one phase and return the report that it printed."""
+        if self._ready is None:
+            self._ready = self.prepare()
+        command, environment = self._ready
+        done = subprocess.run(
+            [*command, phase, bootstrap, topic, *options],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise AssertionError(
+                f"{self.name} {phase} ended with status {done.returncode}:\n{done.stdout}{done.stderr[-4000:]}"
+            )
+        report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return report
+
+
+def java(version: str) -> Program:
+    """Java's kafka-clients in that version."""
+    return Program(f"kafka-clients {version}", lambda: _prepare_java(version))
+
+
+def go(client: str) -> Program:
+    """`franz` or `sarama`."""
+    return Program(client, lambda: _prepare_go(client))
+
+
+def node() -> Program:
+    """kafkajs."""
+    return Program("kafkajs", _prepare_node)
+
+
+def _prepare_java(version: str) -> tuple[list[str], dict[str, str]]:
+    compiler = require_tool("javac")
+    _require_java(compiler)
+    coordinates = [f"org.apache.kafka:kafka-clients:{version}", f"org.slf4j:slf4j-nop:{SLF4J_VERSION}"]
+    classpath = Classpath.of(f"clients-{version}", coordinates)
+    source = HERE / "java" / "Workload.java"
+    folder = cache_folder("clients") / f"java-{version}-{_fingerprint([source])}"
+
+    def compile_to(unfinished: Path) -> None:
+        options = ["-encoding", "UTF-8", "-cp", str(classpath), "-d", str(unfinished)]
+        _build([compiler, *options, str(source)], source.parent)
+
+    built_once(folder, compile_to)
+    return [require_tool("java"), "-Xmx256m", "-cp", f"{folder}{os.pathsep}{classpath}", "Workload"], {}
+
+
+def _require_java(compiler: str) -> None:
+    said = subprocess.run([compiler, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r"javac (\d+)", said.stdout + said.stderr)
+    if found is None or int(found.group(1)) < JAVA_VERSION_MIN:
+        raise Unavailable(f"the Java workload needs a JDK of version {JAVA_VERSION_MIN} or newer")
+
+
+def _prepare_go(client: str) -> tuple[list[str], dict[str, str]]:
+    compiler = require_tool("go")
+    source = HERE / "go"
+    cache = cache_folder("clients")
+    flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
+    environment = {
+        **os.environ,
+        "GOMODCACHE": str(cache / "go-modules"),
+        "GOCACHE": str(cache / "go-build"),
+        # An older Go must say that it is too old, not download another Go.
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": flags,
+    }
+    folder = cache / f"go-{_fingerprint(source.rglob('*.*'))}"
+
+    def compile_to(unfinished: Path) -> None:
+        resolve(
+            [compiler, "mod", "download"], what="Go modules", cwd=source, env=environment, timeout_s=FETCH_TIMEOUT_S
+        )
+        _build([compiler, "build", "-o", f"{unfinished}{os.sep}", "./franz", "./sarama"], source, environment)
+
+    return [str(built_once(folder, compile_to) / client)], {}
+
+
+def _prepare_node() -> tuple[list[str], dict[str, str]]:
+    program, installer = require_tool("node"), require_tool("npm")
+    wanted = HERE / "node" / "package.json"
+    folder = cache_folder("clients") / f"node-{_fingerprint([wanted])}"
+
+    def install_to(unfinished: Path) -> None:
+        shutil.copy(wanted, unfinished)
+        options = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0"]
+        resolve([installer, "install", *options], what="npm packages", cwd=unfinished, timeout_s=FETCH_TIMEOUT_S)
+
+    built_once(folder, install_to)
+    return [program, str(HERE / "node" / "workload.js")], {"NODE_PATH": str(folder / "node_modules")}
+
+
+def _fingerprint(files: Iterable[Path]) -> str:
+    sha = hashlib.sha256()
+    for file in sorted(files):
+        sha.update(file.name.encode() + file.read_bytes())
+    return sha.hexdigest()[:12]
+
+
+def _build(command: list[str], cwd: Path, environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{command[0]} could not build the workload:\n{done.stdout}{done.stderr}")
