@@ -61,10 +61,8 @@ def _decode_client_id(buffer: Buffer, position: int, size: int) -> tuple[str, in
     stop = position + size
     if stop > len(buffer):
         raise RemoteProtocolError("the client id is longer than the request")
-    try:
-        return str(buffer[position:stop], "utf-8"), stop
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError("the client id is not UTF-8") from error
+    # The name is for people only; like Kafka, do not turn a client away for its encoding.
+    return str(buffer[position:stop], "utf-8", "replace"), stop
 
 
 def encode_request(correlation_id: int, client_id: str | None, request: Message, version: int) -> list[Buffer]:

@@ -115,3 +115,10 @@ def test_small_pieces_become_one() -> None:
 def test_only_requests_can_be_sent_as_requests() -> None:
     with pytest.raises(EncodeError):
         encode_request(1, None, MetadataResponseBroker(), 9)
+
+
+def test_a_client_id_that_is_not_utf_8_is_readable_all_the_same() -> None:
+    frame = bytes.fromhex("0012 0000 00000007 0002 ff41")
+    header, position = decode_request_header(frame)
+    assert header.client_id == "\ufffdA"
+    assert position == len(frame)
