@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import uvloop
+from tests.clients.ask.asker import Asker
+from tests.clients.raw import CLOSED, Wire, batch
 
 from runnel.base.clock import Clock
 from runnel.config.broker import BrokerConfig
 from runnel.server.connection import Connection
 from runnel.server.server import Server
 from runnel.storage.fs import FileSystem
-from tests.clients.ask.asker import Asker
-from tests.clients.raw import CLOSED, Wire, batch
 
 T = TypeVar("T")
 
@@ -112,8 +112,12 @@ class Live:
     def in_flight_bytes(self) -> int:
         return self.server.listeners.budget.in_flight_bytes
 
+    def connections_now(self) -> list[Connection]:
+        """The connections; to be asked in the loop."""
+        return list(self.server.listeners.connections)
+
     def connections(self) -> list[Connection]:
-        return self.call(lambda: list(self.server.listeners.connections))
+        return self.call(self.connections_now)
 
     def count(self) -> int:
         return len(self.server.listeners.connections)

@@ -23,16 +23,17 @@ def rebuild_producers(
     now_ms: int,
 ) -> None:
     """Bring `producers` to the state after the batches below `end_offset`, reading headers only where it must."""
-    producers.entries = {}
-    offset = load_newest_snapshot(fs, directory, producers, first=start_offset, last=end_offset, now_ms=now_ms)
+    rebuilt = ProducerState(producers.expiration_ms)
+    offset = load_newest_snapshot(fs, directory, rebuilt, first=start_offset, last=end_offset, now_ms=now_ms)
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if offset < following and segment.base_offset < end_offset:
             try:
-                _replay_segment(producers, segment, offset, end_offset)
+                _replay_segment(rebuilt, segment, offset, end_offset)
             except ApiError as error:
                 # Flushed data that has gone bad is for a reader to hear of; it must not stop the start.
                 logger.warning("producer state is incomplete: %s", error.message)
+    producers.entries = rebuilt.entries
 
 
 def _replay_segment(producers: ProducerState, segment: Segment, offset: int, end_offset: int) -> None:
