@@ -1,15 +1,14 @@
 """A cluster: how to reach its brokers, who leads which partition, and trying again when that changes.
 
 Connections are made when they are first needed and kept. A broker serves the requests of a
-connection one after the other, so a long poll would hold up everything behind it: reading,
-writing and all the rest each have a lane, a connection of their own.
+connection one after the other, so a long poll would hold up everything behind it. Therefore
+connections have lanes: every reader and writer is a lane of its own, and the rest share one.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from enum import Enum
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -29,12 +28,8 @@ UNKNOWN_TOPIC_TIMEOUT_MS = 1_000
 """How long a topic may be unknown before that is believed: brokers hear of a new topic at different times."""
 
 
-class Lane(Enum):
-    """What a connection is used for."""
-
-    REQUEST = "request"
-    PRODUCE = "produce"
-    FETCH = "fetch"
+SHARED_LANE = "shared"
+"""The lane of all requests that are answered at once."""
 
 
 class Cluster:
@@ -59,7 +54,7 @@ class Cluster:
         self._client_id = client_id
         self._metadata_max_age_s = metadata_max_age_ms / 1000
         self._learned_at_s: dict[str, float] = {}
-        self._connections: dict[tuple[Address, Lane], asyncio.Task[Connection]] = {}
+        self._connections: dict[tuple[Address, Hashable], asyncio.Task[Connection]] = {}
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -83,7 +78,14 @@ class Cluster:
 
     async def close(self) -> None:
         """Close every connection."""
-        tasks, self._connections = list(self._connections.values()), {}
+        await self._close(list(self._connections))
+
+    async def close_lane(self, lane: Hashable) -> None:
+        """Close the connections of one lane."""
+        await self._close([key for key in self._connections if key[1] == lane])
+
+    async def _close(self, keys: Iterable[tuple[Address, Hashable]]) -> None:
+        tasks = [self._connections.pop(key) for key in keys]
         for task in tasks:
             task.cancel()
         for opened in await asyncio.gather(*tasks, return_exceptions=True):
@@ -149,8 +151,8 @@ class Cluster:
 
     # --- requests
 
-    async def connection(self, node_id: int, lane: Lane = Lane.REQUEST) -> Connection:
-        """The connection to a broker, opened if need be."""
+    async def connection(self, node_id: int, lane: Hashable = SHARED_LANE) -> Connection:
+        """The connection to a broker in a lane, opened if need be."""
         node = self.view.nodes.get(node_id)
         if node is None:
             raise BrokerUnavailable(f"broker {node_id} is not known")
@@ -171,7 +173,7 @@ class Cluster:
         candidates: list[Address] = [*known, *self.bootstrap]
         for address in dict.fromkeys(candidates):
             try:
-                return await (await self._open(address, Lane.REQUEST)).request(request, reply_type)
+                return await (await self._open(address, SHARED_LANE)).request(request, reply_type)
             except (BrokerUnavailable, RequestTimeout, RemoteProtocolError) as error:
                 errors.append(error)
         raise BrokerUnavailable("; ".join(dict.fromkeys(map(str, errors)))) from errors[0]
@@ -199,12 +201,12 @@ class Cluster:
             await asyncio.sleep(wait_s)
 
     def _is_open(self, address: Address) -> bool:
-        task = self._connections.get((address, Lane.REQUEST))
+        task = self._connections.get((address, SHARED_LANE))
         if task is None or not task.done() or task.cancelled() or task.exception() is not None:
             return False
         return task.result().is_open
 
-    async def _open(self, address: Address, lane: Lane) -> Connection:
+    async def _open(self, address: Address, lane: Hashable) -> Connection:
         """The open connection to an address; those who ask while it is being opened share the attempt."""
         key = (address, lane)
         task = self._connections.get(key)

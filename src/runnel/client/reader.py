@@ -17,7 +17,7 @@ from typing import Self
 
 from runnel.base.limits import FETCH_BUFFER_BYTES_MAX
 from runnel.client.backoff import Deadline
-from runnel.client.cluster import Cluster, Lane
+from runnel.client.cluster import Cluster
 from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
 from runnel.client.fetch import Fetched, FetchOptions, build_fetch, fetch_version_max, read_fetched
 from runnel.client.offset import LATEST, NOT_FOUND, list_offsets
@@ -72,6 +72,7 @@ class Reader:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._cluster.close_lane(self)
 
     # --- where to read
 
@@ -148,7 +149,7 @@ class Reader:
     async def _fetch_once(self, leader_id: int, partitions: Sequence[int]) -> None:
         topic = self._cluster.view.topics[self._topic]
         offsets = {partition: self._positions[partition] for partition in sorted(partitions)}
-        connection = await self._cluster.connection(leader_id, Lane.FETCH)
+        connection = await self._cluster.connection(leader_id, lane=self)
         reply = await connection.request(
             build_fetch(topic, offsets, self._options),
             FetchResponse,

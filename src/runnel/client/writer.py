@@ -18,7 +18,7 @@ from typing import Self
 
 from runnel.base.limits import PRODUCE_BUFFER_BYTES_MAX, PRODUCE_REQUEST_BYTES_MAX
 from runnel.client.accumulator import Accumulator, Batch, HeaderPairs, TopicPartition
-from runnel.client.cluster import Cluster, Lane
+from runnel.client.cluster import Cluster
 from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
 from runnel.client.metadata import NO_LEADER, Topic
 from runnel.client.partitioner import StickyPartition, partition_for_key
@@ -139,6 +139,7 @@ class Writer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._sender = None
+        await self._cluster.close_lane(self)
 
     # --- choosing
 
@@ -211,7 +212,7 @@ class Writer:
     async def _request(
         self, leader_id: int, batches: list[Batch]
     ) -> dict[TopicPartition, ProduceResponsePartition | None]:
-        connection = await self._cluster.connection(leader_id, Lane.PRODUCE)
+        connection = await self._cluster.connection(leader_id, lane=self)
         if self._is_compressed:
             # Compression lets go of the interpreter, so meanwhile the next batches fill.
             await asyncio.get_running_loop().run_in_executor(None, _build, batches)
