@@ -1,0 +1,97 @@
+"""Options that several commands share, and the connection that they ask for."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from runnel.base.event_loop import new_event_loop
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP_SERVER = "localhost:9092"
+BOOTSTRAP_VARIABLE = "RUNNEL_BOOTSTRAP_SERVER"
+
+_NUMBERS = ("metadata.max.age.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms")
+_NAMES = ("bootstrap.servers", "client.id", "security.protocol", *_NUMBERS)
+_SECURITY_PREFIXES = ("ssl.", "sasl.", "security.")
+
+
+def broker_options(command: Command) -> Command:
+    """The options of every command that talks to a broker."""
+    bootstrap = click.option(
+        "--bootstrap-server",
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST:PORT,…",
+        help=f"Brokers to begin with.  [env: {BOOTSTRAP_VARIABLE}; default: {DEFAULT_BOOTSTRAP_SERVER}]",
+    )
+    config = click.option(
+        "--command-config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Client settings in Kafka's names.",
+    )
+    return bootstrap(config(command))
+
+
+def json_option(command: Command) -> Command:
+    """The option of every command that prints."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def read_pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """A callback for options that take NAME=VALUE several times."""
+    pairs = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
+        pairs[name.strip()] = value
+    return pairs
+
+
+def run_with_cluster(
+    bootstrap_server: str | None, command_config: Path | None, action: Callable[[Any], Coroutine[Any, Any, T]]
+) -> T:
+    """Connect to a cluster, run `action` with it, and close it."""
+    from runnel.client.cluster import Cluster
+
+    settings = {} if command_config is None else read_command_config(command_config)
+    servers = bootstrap_server or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP_SERVER
+    numbers = {name.replace(".", "_"): int(settings[name]) for name in _NUMBERS if name in settings}
+
+    async def connected() -> T:
+        try:
+            cluster = Cluster(servers, client_id=settings.get("client.id", "runnel-cli"), **numbers)
+        except ValueError as error:
+            raise click.UsageError(f"--bootstrap-server: {error}") from None
+        async with cluster:
+            return await action(cluster)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(connected())
+
+
+def read_command_config(path: Path) -> Mapping[str, str]:
+    """Client settings from a properties file; what is unknown or not supported is refused by name."""
+    from runnel.config.configuration import suggestion
+    from runnel.config.properties import PropertiesError, read_properties
+
+    try:
+        properties = read_properties(path)
+    except PropertiesError as error:
+        raise click.ClickException(f"{path}: {error}") from None
+    for entry in properties:
+        place = f"{path}:{entry.line}: {entry.name}"
+        if entry.name == "security.protocol" and entry.value.upper() == "PLAINTEXT":
+            continue
+        if entry.name.startswith(_SECURITY_PREFIXES):
+            raise click.ClickException(f"{place}: TLS and SASL are not supported yet, only PLAINTEXT is")
+        if entry.name not in _NAMES:
+            raise click.ClickException(f"{place}: no client setting has this name{suggestion(entry.name, _NAMES)}")
+        if entry.name in _NUMBERS and not (entry.value.isascii() and entry.value.isdigit()):
+            raise click.ClickException(f"{place}: {entry.value!r} is not a number of milliseconds")
+    return {entry.name: entry.value for entry in properties}
