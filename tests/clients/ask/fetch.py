@@ -66,7 +66,6 @@ def summary(answer: Answer) -> Any:
                 "high_watermark": partition["high_watermark"],
                 "last_stable_offset": partition["last_stable_offset"],
                 "log_start_offset": partition["log_start_offset"],
-                "aborted_transactions": partition["aborted_transactions"],
                 "records": "null" if partition["records"] is None else bool(partition["records"]),
             }
             for topic in answer["responses"]

@@ -343,8 +343,14 @@ def compressed_bytes_left_over(asker: Asker) -> Any:
 
 @question
 def timestamp_far_future(asker: Asker) -> Any:
-    """A batch from the year 2100."""
-    return _then_stored(asker, batch(timestamp_ms=4_102_444_800_000))
+    """Three records from the year 2100: the code, and which records of the batch are named as the reason."""
+    return _blamed(asker, asker.topic(), batch([b"a", b"b", b"c"], timestamp_ms=4_102_444_800_000))
+
+
+def _blamed(asker: Asker, topic: str, records: bytes) -> Any:
+    answer = asker.fields("Produce", 8, **produce_fields(topic, records, -1, 0))
+    partition = answer["responses"][0]["partition_responses"][0]
+    return [partition["error_code"], [error["batch_index"] for error in partition["record_errors"]]]
 
 
 @question
@@ -361,8 +367,8 @@ def timestamp_minus_5(asker: Asker) -> Any:
 
 @question
 def null_key_on_compacted(asker: Asker) -> Any:
-    """Two records without keys to a compacted topic."""
-    return _then_stored(asker, batch([b"a", b"b"], key=None), cleanup_policy="compact")
+    """Two records without keys to a compacted topic: the code, and which records are named as the reason."""
+    return _blamed(asker, asker.topic(cleanup_policy="compact"), batch([b"a", b"b"], key=None))
 
 
 @question

@@ -164,7 +164,7 @@ def epoch_negative(asker: Asker) -> Any:
 
 @question
 def find_coordinator(asker: Asker) -> Any:
-    """FindCoordinator v1 for key types 0, 1, 2 and 9, once internal topics exist: [error, node id, has a message]."""
+    """FindCoordinator v1 for key types 0, 1, 2 and 9, once internal topics exist: [error, node id]."""
     return [_coordinator(asker, key_type) for key_type in (0, 1, 2, 9)]
 
 
@@ -173,4 +173,4 @@ def _coordinator(asker: Asker, key_type: int) -> Any:
         lambda: asker.fields("FindCoordinator", 1, key="my-key", key_type=key_type),
         lambda answer: answer["error_code"] != NOT_AVAILABLE,
     )
-    return [answer["error_code"], answer["node_id"], bool(answer["error_message"])]
+    return [answer["error_code"], answer["node_id"]]
