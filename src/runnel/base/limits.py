@@ -18,7 +18,7 @@ RECEIVE_SCRATCH_BYTES = 64 * 1024
 
 # The memory of a half-read frame is at most this many times what its sender has really sent.
 FRAME_GROWTH_FACTOR = 4
-FRAME_FIRST_BYTES_MIN = 1024
+FRAME_FIRST_BYTES_MIN = 256
 
 # What a frame in a queue costs besides its bytes; a peer that sends tiny ones would be counted too low without it.
 FRAME_OVERHEAD_BYTES = 128

@@ -235,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
     def let_go_if_overdue(self, now: float, idle_s: float, stall_s: float) -> None:
         """End the connection if it has idled or stalled for too long at `now`."""
         if _is_over(self._ending_since, now, stall_s):
-            self.abort()  # that it ends has been said
+            self.abort("" if self._transport.is_closing() else self._ending or "")  # said once is enough
         elif _is_over(self._frame_began_at, now, stall_s):
             self.abort(f"a request has been arriving for more than {stall_s:g} s")
         elif _is_over(self._stalled_at(now), now, idle_s):

@@ -1,7 +1,7 @@
 """Memory for requests is bounded, shared in order, and never locks everybody out."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
@@ -196,6 +196,7 @@ class _Growing:
 
 
 TestAnyInterleaving = AnyInterleaving.TestCase
+TestAnyInterleaving.settings = settings(deadline=None)
 
 
 @given(st.integers(0, 300))

@@ -1,0 +1,204 @@
+"""Who is let in, who is let go, and what thousands of half-open connections cost."""
+
+import logging
+import resource
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.faults.live import LOOPS, Live, api_versions, is_closed, receive_frame, wait_until
+
+from runnel.base.limits import FRAME_FIRST_BYTES_MIN
+from runnel.config.broker import BrokerConfig
+from runnel.server import listener
+from runnel.server.server import Server
+
+HALF_OPEN_COUNT = 2000
+HALF_OPEN_BYTES_MAX = 32 * 1024
+"""Process memory for each such connection, the peer's Python socket included; measured: 4 to 7 KiB."""
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def answers(peer: socket.socket) -> bool:
+    try:
+        peer.sendall(api_versions())
+        receive_frame(peer)
+    except (ConnectionError, AssertionError):
+        return False
+    return True
+
+
+def test_one_connection_too_many_from_an_address_is_closed_at_once(
+    tmp_path: Path, loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Live(tmp_path, {"max.connections.per.ip": "3"}, loop=loop) as live:
+        peers = [live.socket() for _ in range(3)]
+        assert all(map(answers, peers))
+        with live.socket() as extra:
+            assert is_closed(extra)
+        assert all(map(answers, peers)), "those who were there before stay"
+        peers.pop().close()
+        wait_until(lambda: live.count() == 2, "one has left")
+        with live.socket() as next_one:
+            assert answers(next_one)
+        for peer in peers:
+            peer.close()
+        live.wait_until_gone()
+        assert not live.server.listeners._count_by_host
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "there are 3 connections from its address already" in line
+
+
+@pytest.mark.parametrize("option", ["max.connections.per.ip", "max.connections"])
+def test_a_limit_of_nobody_lets_nobody_in(tmp_path: Path, loop: str, option: str) -> None:
+    with Live(tmp_path, {option: "0"}, loop=loop) as live:
+        with live.socket() as peer:
+            assert is_closed(peer)
+        live.wait_until_gone()
+
+
+def test_when_there_are_too_many_the_idlest_goes(tmp_path: Path, loop: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Live(tmp_path, {"max.connections": "3"}, loop=loop) as live:
+        topic = live.asker.topic()
+        live.wait_until_gone()
+        waiting = live.wire()
+        waiting.send_frame(waiting.frame("Fetch", 4, _fetch(topic)))
+        wait_until(lambda: any(found._is_serving for found in live.connections()), "a long poll waits")
+        first, second = live.socket(), live.socket()
+        assert answers(second)
+        assert answers(first)
+        wait_until(lambda: live.count() == 3, "all three are there")
+        third = live.socket()
+        assert answers(third)
+        assert is_closed(second), "it was silent for the longest; the long poll is older, but not idle"
+        assert answers(first)
+        assert live.count() == 3
+        for peer in (first, second, third, waiting._socket):
+            peer.close()
+        live.wait_until_gone()
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "it was the idlest of 3 connections" in line
+
+
+def _fetch(topic: str) -> dict[str, object]:
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+    return {
+        "replica_id": -1,
+        "max_wait_ms": 2**31 - 1,
+        "min_bytes": 1,
+        "max_bytes": 1000,
+        "isolation_level": 0,
+        "topics": [{"topic": topic, "partitions": [partition]}],
+    }
+
+
+def test_limits_may_change_while_the_server_runs(tmp_path: Path) -> None:
+    with Live(tmp_path, {"max.connections.per.ip": "1"}) as live:
+        first = live.socket()
+        assert answers(first)
+        live.call(setattr, live.server.broker, "config", BrokerConfig({"max.connections.per.ip": "2"}))
+        with live.socket() as second:
+            assert answers(second)
+        first.close()
+
+
+@pytest.fixture
+def descriptors() -> Iterator[int]:
+    """As many as the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_thousands_of_half_open_frames_cost_little_and_disturb_nobody(
+    tmp_path: Path, loop: str, descriptors: int
+) -> None:
+    count = min(HALF_OPEN_COUNT, (descriptors - 1000) // 2)
+    announced = struct.pack(">i", 100 * 1024 * 1024) + b"\x00\x00\x00\x09"
+    with Live(tmp_path, {"socket.listen.backlog.size": "4096"}, loop=loop) as live:
+        topic = live.asker.topic()
+        live.assert_serves(topic)
+        process = psutil.Process()
+        before_bytes = process.memory_info().rss
+        peers = []
+        for _ in range(count):
+            peer = live.socket()
+            peer.sendall(announced)
+            peers.append(peer)
+        wait_until(lambda: live.count() >= count, "all are accepted")
+        wait_until(lambda: live.in_flight_bytes >= count * 4 * FRAME_FIRST_BYTES_MIN, "all have begun a frame")
+        cost_bytes = (process.memory_info().rss - before_bytes) / count
+        assert cost_bytes < HALF_OPEN_BYTES_MAX
+        live.assert_serves(topic)
+        live.sweep_later(31)
+        assert all(map(is_closed, peers))
+        for peer in peers:
+            peer.close()
+        live.wait_until_gone()
+        live.assert_serves(topic)
+
+
+def test_a_sweep_that_fails_is_not_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener, "CONNECTION_SWEEP_INTERVAL_S", 0.001)
+    with Live(tmp_path) as live:
+        sweeps = []
+
+        def fail(now: float) -> None:
+            sweeps.append(now)
+            raise ZeroDivisionError
+
+        live.server.listeners.sweep = fail
+        wait_until(lambda: len(sweeps) > 1, "it is tried again")
+    assert caplog.records[0].getMessage() == "looking through the connections failed"
+
+
+def test_the_descriptor_limit_is_raised_and_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [(1024, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
+    assert listener._descriptor_limit() == 4096 - listener.RESERVED_DESCRIPTORS
+    limits[:] = [(100, 100)]
+    assert listener._descriptor_limit() == 1
+
+
+def test_a_system_that_states_no_descriptor_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Infinity is -1 in some systems, and others refuse it as the limit that they themselves state."""
+
+    def refuse(_: int, new: tuple[int, int]) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    infinity = resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, infinity))
+    assert listener._descriptor_limit() == 1024 - listener.RESERVED_DESCRIPTORS
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (infinity, infinity))
+    assert listener._descriptor_limit() > 10**9
+
+
+def test_a_port_that_is_taken_leaves_nothing_behind(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        taken = f"PLAINTEXT://127.0.0.1:{holder.getsockname()[1]}"
+        with pytest.raises(OSError, match="ddress already in use"), Live(tmp_path, {"listeners": taken}):
+            pass
+    with Live(tmp_path) as live:
+        live.assert_serves()
+
+
+def test_a_server_says_where_it_listens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with Live(tmp_path) as live:
+        assert isinstance(live.server, Server)
+        lines = [record.getMessage() for record in caplog.records if "listening" in record.getMessage()]
+        assert lines == [f"listening for PLAINTEXT on 127.0.0.1:{live.address[1]}"]
