@@ -27,6 +27,7 @@ from runnel.runtime.controller import Controller
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
+from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem, RealFileSystem
 from runnel.storage.log_dir import LogDir
 
@@ -49,8 +50,10 @@ class Broker:
         self.nodes: dict[str, Node] = {}
         self.cluster_id = ""
         self._fs: FileSystem = fs or RealFileSystem()
-        self._store = store
+        self._given_store = store
+        self._store: MetadataStore | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self.log_dirs: list[LogDir] = []
 
     @property
     def broker_id(self) -> int:
@@ -65,10 +68,19 @@ class Broker:
         self.worker = ThreadPoolExecutor(WORKER_THREADS_MAX, thread_name_prefix="runnel-worker")
         # Folders change in one thread, so that checkpoints, creation and deletion never meet.
         self._folder_worker = ThreadPoolExecutor(1, thread_name_prefix="runnel-folder")
-        self.metadata = ClusterMetadata(self._store or self._embedded_store())
+        try:
+            await self._open()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open(self) -> None:
+        self._store = self._given_store or self._embedded_store()
+        self.metadata = ClusterMetadata(self._store)
         await self.metadata.load()
         self._apply_dynamic_config()
-        self.log_dirs = [self._open_log_dir(path) for path in self.config.log_directories]
+        for path in self.config.log_directories:
+            self.log_dirs.append(self._open_log_dir(path))
         self.cluster_id = await load_cluster_id(self.metadata.store)
         self.replicas = Replicas(self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker)
         for name in self.image.topics:
@@ -94,8 +106,14 @@ class Broker:
         self._folder_worker.shutdown()
         self.worker.shutdown()
         for log_dir in self.log_dirs:
-            log_dir.close()
-        await self.metadata.store.close()
+            try:
+                log_dir.close()
+            except StorageError as error:
+                log.error("%s could not be closed cleanly: %s", log_dir.path, error)
+        self.log_dirs = []
+        if self._store is not None:
+            await self._store.close()
+            self._store = None
 
     def _embedded_store(self) -> EmbeddedStore:
         folder = self.config.log_directories[0]

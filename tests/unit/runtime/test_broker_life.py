@@ -1,0 +1,193 @@
+"""A broker from start to stop and to start again, cleanly and not."""
+
+import logging
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch, records_of
+
+from runnel.config.broker import BrokerConfig
+from runnel.coordination.memory import MemoryStore
+from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
+from runnel.machines.controller.topic import NewTopic
+from runnel.records.batch import read_header
+from runnel.runtime.broker import Broker
+from runnel.runtime.partition import ACKS_ALL, Appended
+from runnel.storage.error import StorageError
+
+
+async def create(broker: Broker, name: str = "t", partition_count: int = 1, **configs: str) -> UUID:
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    new = NewTopic(name, partition_count, 1, configs=settings)
+    return (await broker.controller.create_topic(new, broker.topic_defaults)).topic_id
+
+
+def append(broker: Broker, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> Appended:
+    batch = memoryview(make_batch(*values, producer=producer))
+    return broker.replicas.get("t", 0).append(batch, read_header(batch), ACKS_ALL, NOW_MS)
+
+
+def stored(broker: Broker, name: str = "t", index: int = 0) -> list[bytes | None]:
+    log = broker.replicas.get(name, index).log
+    data = log.read(log.log_start_offset, 2**20, log.log_end_offset, True)
+    return [record.value for record in records_of(data)]
+
+
+# --- restarts
+
+
+async def test_a_clean_restart_keeps_everything_and_scans_nothing() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        cluster_id, topic_id = broker.cluster_id, await create(broker, "t", 2, retention_ms="12345")
+        append(broker, b"a", b"b", producer=(7, 0, 0))
+    async with machine.running() as again:
+        assert [log_dir.was_clean for log_dir in again.log_dirs] == [True]
+        assert again.cluster_id == cluster_id
+        assert again.image.topics["t"].topic_id == again.replicas.get("t", 1).topic_id == topic_id
+        assert again.replicas.get("t", 0).config.retention_ms == 12345
+        assert again.replicas.get("t", 0).high_watermark == 2
+        assert stored(again) == [b"a", b"b"]
+        assert append(again, b"a", b"b", producer=(7, 0, 0)) == Appended(0, -1)
+
+
+async def test_a_killed_broker_comes_back_with_topics_data_and_producers(caplog: pytest.LogCaptureFixture) -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        topic_id = await create(broker)
+        append(broker, b"a", producer=(7, 0, 0))
+        append(broker, b"b", producer=(7, 0, 1))
+        await machine.kill(broker)
+    async with machine.running() as again:
+        assert "not stopped cleanly" in caplog.text
+        assert again.image.topics["t"].topic_id == topic_id
+        assert again.replicas.get("t", 0).high_watermark == 2
+        assert append(again, b"b", producer=(7, 0, 1)) == Appended(1, -1)
+        assert append(again, b"c", producer=(7, 0, 2)) == Appended(2, -1)
+        assert stored(again) == [b"a", b"b", b"c"]
+
+
+async def test_a_kill_between_metadata_and_folder_leaves_a_topic_that_works() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await broker.stop()
+        broker._tasks = []
+        async with machine.running() as other:
+            topic_id = await create(other)
+        machine.fs.rename("/data/t-0", "/data/gone")
+    async with machine.running() as again:
+        assert again.replicas.get("t", 0).topic_id == topic_id
+        assert append(again, b"a") == Appended(0, -1)
+
+
+async def test_what_was_flushed_survives_a_power_loss() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker, flush_messages="1")
+        for value in (b"a", b"b", b"c"):
+            append(broker, value)
+        await machine.kill(broker)
+        machine.fs.lose_power()
+    async with machine.running() as again:
+        assert stored(again) == [b"a", b"b", b"c"]
+
+
+async def test_producer_ids_go_on_after_a_kill() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        first = [await broker.producer_ids.next() for _ in range(3)]
+        await machine.kill(broker)
+    async with machine.running() as again:
+        assert await again.producer_ids.next() > max(first)
+
+
+async def test_a_broker_on_a_real_disk_keeps_its_metadata_with_its_logs(tmp_path: Path) -> None:
+    config = BrokerConfig({"node.id": "1", "log.dirs": str(tmp_path / "new" / "data")})
+    broker = Broker(config)
+    await broker.start()
+    cluster_id, topic_id = broker.cluster_id, await create(broker)
+    append(broker, b"a")
+    await broker.stop()
+    again = Broker(config)
+    await again.start()
+    assert (again.cluster_id, again.image.topics["t"].topic_id) == (cluster_id, topic_id)
+    assert stored(again) == [b"a"]
+    await again.stop()
+
+
+# --- folders of topics that should not be there
+
+
+async def test_logs_of_unknown_topics_are_named_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker, "stray")
+    machine.store = MemoryStore()  # the metadata is lost, the logs are not
+    async with machine.running():
+        assert "['stray']" in caplog.text
+        assert machine.fs.exists("/data/stray-0")
+
+
+async def test_the_log_of_an_old_topic_is_not_taken_for_that_of_a_new_one() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker)
+        append(broker, b"old")
+    machine.store = MemoryStore()
+    async with machine.running() as again:
+        topic_id = await create(again)
+        assert stored(again) == []
+        assert again.replicas.get("t", 0).topic_id == topic_id
+        append(again, b"new")
+    async with machine.running() as third:
+        assert stored(third) == [b"new"]
+
+
+# --- dynamic configuration
+
+
+async def test_dynamic_configuration_is_there_again_after_a_restart() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker)
+        for name, value in (("1", "2000000"), (CLUSTER_DEFAULT, "3000000")):
+            await broker.controller.write_config(
+                ConfigKind.BROKER, name, lambda _, text=value: {"log.segment.bytes": text}, validate_only=False
+            )
+    async with machine.running() as again:
+        assert again.config.log_segment_bytes == 2000000
+        assert again.replicas.get("t", 0).log.config.segment_bytes == 2000000
+
+
+# --- what goes wrong
+
+
+async def test_a_folder_in_use_stops_the_start_and_nothing_stays_behind(tmp_path: Path) -> None:
+    """A start that failed kept its threads and the metadata store open. The same process could not try again."""
+    config = BrokerConfig({"node.id": "1", "log.dirs": str(tmp_path)})
+    first, second = Broker(config), Broker(config)
+    await first.start()
+    with pytest.raises(StorageError):
+        await second.start()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        second.worker.submit(print)
+    await first.stop()
+    await second.start()
+    await second.stop()
+
+
+async def test_a_broker_with_a_broken_disk_still_stops(caplog: pytest.LogCaptureFixture) -> None:
+    """A folder that had gone offline ended the stop half way. The other folders were not closed cleanly."""
+    machine = BrokerInMemory()
+    broker = await machine.start(log_dirs="/bad,/good")
+    for name in ("a", "b"):
+        await create(broker, name)
+    broker.log_dirs[0]._folder.fail(StorageError("/bad", OSError(5, "broken")))
+    with caplog.at_level(logging.ERROR, "runnel.runtime"):
+        await broker.stop()
+    assert "/bad" in caplog.text
+    broker._tasks = []
+    async with machine.running(log_dirs="/bad,/good") as again:
+        assert [log_dir.was_clean for log_dir in again.log_dirs] == [False, True]
+        assert set(again.image.topics) == {"a", "b"}
