@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -48,7 +48,7 @@ class LogCare:
 
     async def flush(self) -> None:
         """Sync what `flush.ms` says is due, and segments that have been sealed."""
-        for partition in self._replicas.all():
+        for partition in self._online():
             if partition.log.is_flush_due():
                 await self._flush(partition, sealed_only=False)
             elif partition.log.has_unflushed_segment:
@@ -57,7 +57,7 @@ class LogCare:
     async def apply_retention(self) -> None:
         """Delete segments that are past their topic's retention, then files of deleted topics."""
         now_ms = self._clock.now_ms()
-        for partition in self._replicas.all():
+        for partition in self._online():
             try:
                 partition.log.apply_retention(now_ms, partition.high_watermark)
             except StorageError as error:
@@ -75,6 +75,14 @@ class LogCare:
         for partition in self._replicas.all():
             partition.log.producers.expire(now_ms)
             await asyncio.sleep(0)
+
+    def _online(self) -> Iterator[Partition]:
+        """The partitions whose disk works and whose topic is still there when it is their turn."""
+        failed = [log_dir for log_dir in self._log_dirs if log_dir.is_offline]
+        offline = {storage for log_dir in failed for storage in log_dir.logs.values()}
+        for partition in self._replicas.all():
+            if not partition.is_retired and partition.log not in offline:
+                yield partition
 
     async def _flush(self, partition: Partition, *, sealed_only: bool) -> None:
         flush = partition.log.begin_flush(sealed_only=sealed_only)
@@ -98,4 +106,8 @@ class LogCare:
 async def _every(interval_s: float, action: Callable[[], Awaitable[None]]) -> None:
     while True:
         await asyncio.sleep(interval_s)
-        await action()
+        try:
+            await action()
+        except Exception:
+            # A bug in one kind of care must not end it: disks would fill without a word.
+            log.exception("the care of logs failed")

@@ -8,7 +8,6 @@ from runnel.config.topic import TopicConfig
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader, read_header, set_log_append_time
 from runnel.storage.error import StorageError
-from runnel.storage.file_range import FileRange
 from runnel.storage.log import Log
 
 log = logging.getLogger("runnel.runtime")
@@ -49,6 +48,7 @@ class Partition:
         self.leader_epoch = 0
         self.isr: tuple[int, ...] = ()
         self.high_watermark = storage.log_end_offset
+        self.is_retired = False
         self._waiters: set[AppendWaiter] = set()
         self._failing = False
 
@@ -71,6 +71,7 @@ class Partition:
 
     def append(self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int) -> Appended:
         """Write one valid batch, or find that it was written before."""
+        self._check_not_retired()
         if acks == ACKS_ALL and len(self.isr) < self.config.min_insync_replicas:
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -87,12 +88,9 @@ class Partition:
         self._advance_high_watermark(len(batch))
         return Appended(base_offset, log_append_time)
 
-    def locate(self, offset: int, size_bytes_max: int, up_to_offset: int, *, min_one_batch: bool) -> FileRange | None:
-        """Where the bytes from `offset` on lie; None when there are none yet."""
-        return self.log.locate(offset, size_bytes_max, up_to_offset, min_one_batch=min_one_batch)
-
     def delete_records(self, before_offset: int) -> int:
         """Let everything below `before_offset` go; the new low watermark."""
+        self._check_not_retired()
         if before_offset == -1:
             before_offset = self.high_watermark
         if not 0 <= before_offset <= self.high_watermark:
@@ -105,6 +103,15 @@ class Partition:
 
     def stop_waiting(self, waiter: AppendWaiter) -> None:
         self._waiters.discard(waiter)
+
+    def retire(self) -> None:
+        """Take no more records, because the topic is gone; some who hold this partition do not know yet."""
+        self.is_retired = True
+        self.disturb()
+
+    def _check_not_retired(self) -> None:
+        if self.is_retired:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has been deleted")
 
     def disturb(self) -> None:
         """Send everybody who waits here to look again."""

@@ -79,9 +79,16 @@ class Replicas:
             records = await self._changes.get()
             try:
                 for name in dict.fromkeys(filter(None, map(_topic_of, records))):
-                    await self.reconcile(name)
+                    await self._reconcile_if_possible(name)
             finally:
                 self._changes.task_done()
+
+    async def _reconcile_if_possible(self, name: str) -> None:
+        try:
+            await self.reconcile(name)
+        except Exception:
+            # A bug in one topic's change must not keep all later changes from happening.
+            log.exception("the change of topic %s could not be carried out", name)
 
     async def reconcile(self, name: str) -> None:
         """Make the partitions of one topic what the image says they are."""
@@ -97,7 +104,7 @@ class Replicas:
     async def _remove(self, name: str) -> None:
         removed = self._topics.pop(name)
         for partition in removed.values():
-            partition.disturb()
+            partition.retire()
         await self._in_worker(self._delete_logs, name, list(removed))
 
     async def _add_missing(self, topic: Topic, config: TopicConfig) -> None:
@@ -139,7 +146,10 @@ class Replicas:
     def _open_logs(self, topic: Topic, indexes: Sequence[int], config: LogConfig) -> dict[int, Log]:
         logs = {}
         for index in indexes:
-            logs[index] = self._find_log(topic, index, config) or self._create_log(topic, index, config)
+            try:
+                logs[index] = self._find_log(topic, index, config) or self._create_log(topic, index, config)
+            except StorageError as error:
+                log.error("the log of %s-%d could not be opened: %s", topic.name, index, error)
         return logs
 
     def _find_log(self, topic: Topic, index: int, config: LogConfig) -> Log | None:

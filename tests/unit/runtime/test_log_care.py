@@ -1,0 +1,124 @@
+"""What happens to logs by themselves."""
+
+import asyncio
+import logging
+
+import pytest
+from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
+
+from runnel.machines.controller.topic import NewTopic
+from runnel.records.batch import read_header
+from runnel.runtime import log_care
+from runnel.runtime.broker import Broker
+from runnel.runtime.partition import ACKS_ALL, Partition
+from runnel.storage.error import StorageError
+
+DAY_MS = 24 * 3600 * 1000
+
+
+async def create(broker: Broker, name: str, **configs: str) -> Partition:
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    await broker.controller.create_topic(NewTopic(name, 1, 1, configs=settings), broker.topic_defaults)
+    return broker.replicas.get(name, 0)
+
+
+def append(partition: Partition, value: bytes = b"a", timestamp: int = NOW_MS) -> None:
+    batch = memoryview(make_batch(value, timestamp=timestamp))
+    partition.append(batch, read_header(batch), ACKS_ALL, timestamp)
+
+
+async def test_a_log_is_flushed_when_flush_ms_is_over() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t", flush_ms="1000")
+        append(partition)
+        await broker._care.flush()
+        assert partition.log.recovery_point == 0
+        machine.clock.time_ms += 1000
+        await broker._care.flush()
+        assert partition.log.recovery_point == 1
+
+
+async def test_by_default_only_what_is_sealed_is_flushed() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t")
+        append(partition)
+        machine.clock.time_ms += 365 * DAY_MS
+        await broker._care.flush()
+        assert partition.log.recovery_point == 0
+        partition.log.roll()
+        append(partition)
+        await broker._care.flush()
+        assert partition.log.recovery_point == 1
+
+
+async def test_a_flush_that_fails_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A folder that had failed was flushed again every second. Each time and for each partition the log got a line."""
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        for name in ("t", "u"):
+            append(await create(broker, name, flush_ms="0"))
+        broker.log_dirs[0]._folder.fail(StorageError("/data", OSError(5, "broken")))
+        for _ in range(5):
+            await broker._care.flush()
+            await broker._care.apply_retention()
+        assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_old_records_go_and_their_topic_stays() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        old, young = await create(broker, "old", retention_ms="1000"), await create(broker, "young")
+        for partition in (old, young):
+            append(partition)
+        machine.clock.time_ms += DAY_MS
+        await broker._care.apply_retention()
+        assert (old.log.log_start_offset, old.high_watermark) == (1, 1)
+        assert young.log.log_start_offset == 0
+
+
+async def test_a_checkpoint_spares_a_killed_broker_the_scan_and_keeps_the_log_start() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t")
+        for value in (b"a", b"b", b"c"):
+            append(partition, value)
+        partition.log.flush()
+        partition.delete_records(2)
+        await broker._care.checkpoint()
+        await machine.kill(broker)
+    async with machine.running() as again:
+        log = again.replicas.get("t", 0).log
+        assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (2, 3, 3)
+
+
+async def test_producers_that_fell_silent_are_forgotten() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t")
+        batch = memoryview(make_batch(b"a", producer=(7, 0, 0)))
+        partition.append(batch, read_header(batch), ACKS_ALL, NOW_MS)
+        await broker._care.expire_producers()
+        assert list(partition.log.producers.entries) == [7]
+        machine.clock.time_ms += DAY_MS
+        await broker._care.expire_producers()
+        assert list(partition.log.producers.entries) == []
+
+
+async def test_care_that_fails_once_is_taken_up_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A bug in one round of retention ended retention for good. Nobody was told until the disk was full."""
+    rounds = 0
+    third = asyncio.Event()
+
+    async def care() -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            third.set()
+        raise ZeroDivisionError
+
+    task = asyncio.ensure_future(log_care._every(0, care))
+    await asyncio.wait_for(third.wait(), 5)
+    task.cancel()
+    assert "ZeroDivisionError" in caplog.text
