@@ -5,9 +5,11 @@ Run against Kafka, the suite proves that what it expects is what Kafka does.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,13 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 if str(CHECKOUT) not in sys.path:
     sys.path.insert(0, str(CHECKOUT))  # for `bench` and `tests.clients`, wherever pytest was started
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas in a way that newer Pythons warn of; here a warning is an error.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    importlib.import_module("kafka")
+    for part in ("admin", "consumer", "metadata", "producer"):
+        importlib.import_module(f"kafka.protocol.{part}")
 
 TARGET = os.environ.get("RUNNEL_TEST_TARGET", "runnel")
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import socket
 import struct
-import warnings
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import crc32c
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer
 
 CLOSED = "closed"
 SILENCE = "silence"
