@@ -29,14 +29,14 @@ def _parse_address(text: str) -> Address:
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             raise ValueError(f"{text!r} is not [IPv6]:PORT")
-        port = rest[1:]
+        colon, port = rest[:1], rest[1:]
     else:
-        host, _, port = text.partition(":")
+        host, colon, port = text.partition(":")
         if ":" in port:
             raise ValueError(f"{text!r}: an IPv6 address needs brackets, as in [::1]:9092")
     if not host:
         raise ValueError(f"{text!r} has no host")
-    if not port:
+    if not colon:
         return Address(host, DEFAULT_PORT)
     if not (port.isascii() and port.isdigit() and 0 < int(port) <= _PORT_MAX):
         raise ValueError(f"{text!r}: {port!r} is not a port")

@@ -135,10 +135,8 @@ class Cluster:
         """The broker that leads a partition; raises a retriable `ApiError` while there is none."""
         found = await self.topic(topic)
         if not 0 <= partition < len(found.partitions):
-            count = len(found.partitions)
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has {count} partitions, no {partition}"
-            )
+            message = f"topic {topic} has {len(found.partitions)} partitions, none with the number {partition}"
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         leader_id = found.leader_id(partition)
         if leader_id == NO_LEADER:
             self.forget(topic)
