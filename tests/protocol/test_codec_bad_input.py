@@ -1,6 +1,7 @@
 """Whatever bytes arrive, a decoder returns a message or raises RemoteProtocolError, and builds nothing on a lie."""
 
 import random
+import struct
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,14 @@ from tests.protocol.sample import CASE_IDS, CASES, full_message
 
 from runnel.protocol import codec, reference
 from runnel.protocol.errors import RemoteProtocolError
+from runnel.protocol.frame import decode_request_header
 from runnel.protocol.message import Message
 from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from runnel.protocol.messages.offset import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
 from runnel.protocol.registry import message_types
 
 every_message_and_version = pytest.mark.parametrize(("cls", "version"), CASES, ids=CASE_IDS)
@@ -78,3 +85,39 @@ def test_an_array_that_is_as_large_as_it_says_is_read(version: int) -> None:
     """The refusals above are for lies: an honest array of the same message is taken whole."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(20_000)])
     assert codec.decode(MetadataRequest, codec.encode(request, version), version)[0] == request
+
+
+@pytest.mark.parametrize("version", [1, 12], ids=["old", "flexible"])
+def test_a_caller_may_bound_how_many_elements_it_reads(version: int) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(100)])
+    encoded = codec.encode(request, version)
+    assert codec.decode(MetadataRequest, encoded, version, element_count_max=100)[0] == request
+    with pytest.raises(RemoteProtocolError, match="more elements than one message may have"):
+        codec.decode(MetadataRequest, encoded, version, element_count_max=99)
+
+
+def test_the_bound_is_for_all_arrays_together() -> None:
+    topics = [OffsetForLeaderEpochRequestTopic(topic="t", partitions=_partitions(10)) for _ in range(10)]
+    encoded = codec.encode(OffsetForLeaderEpochRequest(topics=topics), 4)
+    codec.decode(OffsetForLeaderEpochRequest, encoded, 4, element_count_max=110)
+    with pytest.raises(RemoteProtocolError, match="more elements"):
+        codec.decode(OffsetForLeaderEpochRequest, encoded, 4, element_count_max=109)
+
+
+def _partitions(count: int) -> list[OffsetForLeaderEpochRequestPartition]:
+    return [OffsetForLeaderEpochRequestPartition(partition=number) for number in range(count)]
+
+
+def test_unknown_tagged_fields_count_as_elements() -> None:
+    """Stepping over fifty million empty ones would take half a minute."""
+    encoded = codec.encode(MetadataRequest(topics=[]), 12)[:-1] + b"\x03" + b"\x63\x00" * 3
+    codec.decode(MetadataRequest, encoded, 12, element_count_max=3)
+    with pytest.raises(RemoteProtocolError, match="more elements"):
+        codec.decode(MetadataRequest, encoded, 12, element_count_max=2)
+
+
+def test_a_header_has_few_tagged_fields() -> None:
+    head = struct.pack(">hhih", 3, 12, 1, -1)
+    decode_request_header(head + b"\x40" + b"\x63\x00" * 64)
+    with pytest.raises(RemoteProtocolError, match="65 tagged fields"):
+        decode_request_header(head + b"\x41" + b"\x63\x00" * 65)

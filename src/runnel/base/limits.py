@@ -9,6 +9,13 @@ MIB = 1024 * 1024
 # One request may not make the broker create folders for minutes; Kafka's controller has the same bound.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 
+# Elements of all arrays of one request. Reading two hundred thousand takes a fifth of a second, which others wait; the
+# largest honest requests name each partition that a client reads, some ten thousands.
+REQUEST_ELEMENTS_MAX = 200_000
+
+# No client sends any; the protocol allows more than memory holds.
+HEADER_TAGGED_FIELDS_MAX = 64
+
 # A client id or topic name in a log line: enough to recognise it, too little to flood the log.
 LOG_TEXT_LENGTH_MAX = 200
 

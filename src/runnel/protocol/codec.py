@@ -11,7 +11,7 @@ from runnel.protocol.decoder import Decoder, DecoderWriter
 from runnel.protocol.encoder import Encoder, EncoderWriter
 from runnel.protocol.errors import EncodeError, RemoteProtocolError
 from runnel.protocol.message import Message
-from runnel.protocol.primitive import Buffer
+from runnel.protocol.primitive import INT32_MAX, Buffer
 
 M = TypeVar("M", bound=Message)
 
@@ -36,14 +36,17 @@ def encode_into(message: Message, version: int, out: list[Buffer]) -> None:
         raise EncodeError(f"{cls.__name__} version {version}: {error}") from error
 
 
-def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0) -> tuple[M, int]:
+def decode(
+    cls: type[M], buffer: Buffer, version: int, position: int = 0, element_count_max: int = INT32_MAX
+) -> tuple[M, int]:
     """Read a message and return it with the position behind it.
 
-    Records become a view of the buffer, everything else is copied out of it.
+    Records become a view of the buffer, everything else is copied out of it. All arrays of the
+    message and its tagged fields together may have `element_count_max` elements.
     """
     decoder = _decoders.get((cls, version)) or _compile_decoder(cls, version)
     try:
-        message, position = decoder(buffer, position)
+        message, position = decoder(buffer, position, element_count_max)
     except (StructError, IndexError) as error:
         raise RemoteProtocolError(f"{cls.__name__} version {version} ends early") from error
     except UnicodeDecodeError as error:

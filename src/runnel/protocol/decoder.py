@@ -3,8 +3,10 @@
 The mirror of the encoder: runs of fixed width are one `Struct.unpack_from` straight into
 the fields, structs and arrays are written out in place. Every length and count is held
 against the bytes that are left before anything is sliced or built, so that a lie costs
-the peer its connection and us nothing. What runs off the end by a byte or two raises
-IndexError or struct.error by itself, which `codec.decode` translates.
+the peer its connection and us nothing. Counts that are true are added up and held against
+a bound of the caller's, for a hundred megabytes can be an honest array of fifty million
+elements. What runs off the end by a byte or two raises IndexError or struct.error by itself,
+which `codec.decode` translates.
 """
 
 import uuid
@@ -31,7 +33,7 @@ from runnel.protocol.primitive import (
 )
 from runnel.protocol.source import Source
 
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
+Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
 
 
 def _string_varint(data: Buffer, position: int) -> tuple[int, int]:
@@ -94,7 +96,7 @@ class DecoderWriter:
         self._flush()
         self._source.line("return message, p")
         title = f"decode {self._schema.name} v{self._version}"
-        return self._source.compile("def decode(data, p):", "decode", title)
+        return self._source.compile("def decode(data, p, left):", "decode", title)
 
     def _flush(self) -> None:
         """End the run: what follows has no fixed width, or stands in another block."""
@@ -213,11 +215,17 @@ class DecoderWriter:
             times = f" * {element_size}" if element_size > 1 else ""
             with self._source.block(f"if {size}{times} > end - p:"):
                 self._source.line(f"fail({name!r}, 'counts more elements than the data that is left can hold')")
+            self._count_towards_bound(name, size)
             if isinstance(element, Fixed) and element is not UUID:
                 self._source.line(f"{target} = list(unpack_from('>%d{element.format}' % {size}, data, p))")
                 self._source.line(f"p += {size}{times}")
             else:
                 self._elements(name, element, size, target)
+
+    def _count_towards_bound(self, name: str, size: str) -> None:
+        self._source.line(f"left -= {size}")
+        with self._source.block("if left < 0:"):
+            self._source.line(f"fail({name!r}, 'brings more elements than one message may have')")
 
     def _elements(self, name: str, element: WireType | type[Message], size: str, target: str) -> None:
         items = self._source.fresh_name("items")
@@ -244,9 +252,12 @@ class DecoderWriter:
             self._source.line("p += 1")
         with self._source.block("else:"):
             if not fields:
+                self._source.line(f"{count}, _ = varint(data, p)")
+                self._count_towards_bound(schema.name, count)
                 self._source.line("p = skip_tagged_fields(data, p)")
                 return
             self._source.line(f"{count}, p = varint(data, p)")
+            self._count_towards_bound(schema.name, count)
             with self._source.block(f"for _ in range({count}):"):
                 self._tagged_field(schema, fields, target)
 

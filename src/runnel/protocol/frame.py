@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 — the module's own name says nothing
 from typing import NamedTuple, TypeVar
 
-from runnel.base.limits import FRAME_PIECE_JOINED_BYTES_MAX
+from runnel.base.limits import FRAME_PIECE_JOINED_BYTES_MAX, HEADER_TAGGED_FIELDS_MAX
 from runnel.protocol import codec
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.errors import EncodeError, RemoteProtocolError
@@ -53,7 +53,7 @@ def decode_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHea
         raise RemoteProtocolError("the client id has a negative length")
     request_type = find_request_type(api_key)
     if request_type is not None and api_version in request_type.SCHEMA.flexible:
-        position = skip_tagged_fields(buffer, position)
+        position = skip_tagged_fields(buffer, position, HEADER_TAGGED_FIELDS_MAX)
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 

@@ -107,9 +107,11 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     return value, position
 
 
-def skip_tagged_fields(data: Buffer, position: int) -> int:
+def skip_tagged_fields(data: Buffer, position: int, count_max: int = INT32_MAX) -> int:
     """Step over a tagged section of which no field is known (KIP-482)."""
     count, position = decode_varint(data, position)
+    if count > count_max:
+        raise RemoteProtocolError(f"{count} tagged fields are more than {count_max}")
     for _ in range(count):
         _, position = decode_varint(data, position)
         size, position = decode_varint(data, position)

@@ -8,6 +8,7 @@ a handler answers UNKNOWN_SERVER_ERROR to that one request.
 import logging
 from collections.abc import Awaitable, Callable
 
+from runnel.base.limits import REQUEST_ELEMENTS_MAX
 from runnel.base.text import printable
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.codec import decode
@@ -42,7 +43,7 @@ class Dispatcher:
             raise RemoteProtocolError(f"API key {header.api_key} is not served")
         if not served.version_min <= header.api_version <= served.version_max:
             return _refuse_version(served, header)
-        request, end = decode(served.request_type, frame, header.api_version, position)
+        request, end = decode(served.request_type, frame, header.api_version, position, REQUEST_ELEMENTS_MAX)
         if end != len(frame):
             # Kafka ignores them too; a client that sends them is worth one line.
             connection.note_once(f"{served.key.name} v{header.api_version} with bytes after its end")

@@ -1,0 +1,16 @@
+"""What all tests need: the checkout on the path, and kafka-python loaded without its warnings."""
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+if str(CHECKOUT) not in sys.path:
+    sys.path.insert(0, str(CHECKOUT))  # for `tests.…`, wherever pytest was started
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas in a way that newer Pythons warn of; here a warning is an error.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    for part in ("admin", "consumer", "metadata", "producer"):
+        importlib.import_module(f"kafka.protocol.{part}")
