@@ -22,6 +22,8 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
+FIRST_VERSION_WITH_LEADER_EPOCH = 4  # KIP-320
+
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
@@ -67,9 +69,10 @@ def _look_up(
     partition.check_leader_epoch(asked.current_leader_epoch)
     readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     timestamp, offset, leader_epoch = _find(partition, asked.timestamp, readable)
-    return ListOffsetsResponsePartition(
-        partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
-    )
+    reply = ListOffsetsResponsePartition(partition_index=asked.partition_index, timestamp=timestamp, offset=offset)
+    if ctx.version >= FIRST_VERSION_WITH_LEADER_EPOCH:
+        reply.leader_epoch = leader_epoch
+    return reply
 
 
 def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int, int]:
