@@ -6,6 +6,7 @@ program ends would take the whole program down with it.
 """
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import AsyncGenerator, Sequence
@@ -29,54 +30,78 @@ async def read_lines(paths: Sequence[Path]) -> AsyncGenerator[tuple[list[bytes],
     `-` is stdin. A line ends with a newline or with its file, and the carriage return of a file
     from Windows belongs to its end, as Kafka's console producer has it.
     """
-    chunks: asyncio.Queue[bytes | OSError | None] = asyncio.Queue()
-    room = threading.Semaphore(_CHUNKS_AHEAD_MAX)
-    loop = asyncio.get_running_loop()
-    threading.Thread(target=_read, args=(paths, chunks, room, loop), name="runnel-input", daemon=True).start()
+    source = _Source(paths)
     rest = b""
-    while (chunk := await chunks.get()) is not None:
-        room.release()
-        if isinstance(chunk, OSError):
-            raise chunk
-        if not chunk:  # a file ends
-            if rest:
-                yield [_without_return(rest)], 0
-            rest = b""
-            continue
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LINE_BYTES_MAX:
-            raise LineTooLong(f"a line is longer than {LINE_BYTES_MAX} bytes")
-        yield [_without_return(line) for line in lines], len(chunk)
+    try:
+        while (chunk := await source.next()) is not None:
+            if not chunk:  # a file ends
+                if rest:
+                    yield [_without_return(rest)], 0
+                rest = b""
+                continue
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LINE_BYTES_MAX:
+                raise LineTooLong(f"a line is longer than {LINE_BYTES_MAX} bytes")
+            yield [_without_return(line) for line in lines], len(chunk)
+    finally:
+        source.stop()
 
 
 def _without_return(line: bytes) -> bytes:
     return line[:-1] if line.endswith(b"\r") else line
 
 
-def _read(
-    paths: Sequence[Path],
-    chunks: "asyncio.Queue[bytes | OSError | None]",
-    room: threading.Semaphore,
-    loop: asyncio.AbstractEventLoop,
-) -> None:
-    """Put the chunks of every file into the queue, an empty one after each file, and None at the end."""
+class _Stopped(Exception):  # noqa: N818 - it is no error
+    """Nobody wants the rest."""
 
-    def put(item: bytes | OSError | None) -> None:
-        room.acquire()
-        loop.call_soon_threadsafe(chunks.put_nowait, item)
 
-    try:
-        for path in paths:
-            descriptor = _STDIN if path == STDIN_PATH else os.open(path, os.O_RDONLY)
-            try:
-                while chunk := os.read(descriptor, _CHUNK_BYTES):
-                    put(chunk)
-            finally:
-                if descriptor != _STDIN:
-                    os.close(descriptor)
-            put(b"")
-        put(None)
-    except OSError as error:
-        put(error)
-    except RuntimeError:
-        return  # the loop has closed: nobody wants the rest
+class _Source:
+    """The chunks of some files, read ahead by a thread: an empty one after each file, and None at the end."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes | OSError | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_CHUNKS_AHEAD_MAX)
+        self._is_stopped = False
+        threading.Thread(target=self._run, name="runnel-input", daemon=True).start()
+
+    async def next(self) -> bytes | None:
+        """The next chunk; raises what kept a file from being read."""
+        chunk = await self._chunks.get()
+        self._room.release()
+        if isinstance(chunk, OSError):
+            raise chunk
+        return chunk
+
+    def stop(self) -> None:
+        """Let the thread end, unless it waits for somebody to type."""
+        self._is_stopped = True
+        self._room.release()
+
+    def _run(self) -> None:
+        try:
+            for path in self._paths:
+                self._read(path)
+            self._put(None)
+        except (_Stopped, RuntimeError):
+            pass  # a loop that is closed raises RuntimeError
+        except OSError as error:
+            with contextlib.suppress(_Stopped, RuntimeError):
+                self._put(error)
+
+    def _read(self, path: Path) -> None:
+        descriptor = _STDIN if path == STDIN_PATH else os.open(path, os.O_RDONLY)
+        try:
+            while chunk := os.read(descriptor, _CHUNK_BYTES):
+                self._put(chunk)
+        finally:
+            if descriptor != _STDIN:
+                os.close(descriptor)
+        self._put(b"")
+
+    def _put(self, item: bytes | OSError | None) -> None:
+        self._room.acquire()
+        if self._is_stopped:
+            raise _Stopped
+        self._loop.call_soon_threadsafe(self._chunks.put_nowait, item)

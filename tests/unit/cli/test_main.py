@@ -1,0 +1,56 @@
+"""The program itself: its help, its version, and what becomes of errors."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from runnel import __version__
+from runnel.cli.main import COMMANDS, main, run_command
+
+
+def test_help_lists_the_commands_without_loading_them() -> None:
+    code = "import sys; from runnel.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()] == list(COMMANDS)
+    loaded = set(done.stderr.split())
+    assert not {"asyncio", "rich", "runnel.cli.start", "runnel.cli.topic"} & loaded
+
+
+def test_every_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"Usage: runnel {name} ")
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"runnel {__version__}\n"
+
+
+def test_an_unknown_command_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no-such-noun"]) == 2
+    assert "no-such-noun" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt(), 130), (click.ClickException("why"), 1), (PermissionError(13, "no"), 1)]
+)
+def test_errors_become_exit_states(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    @click.command()
+    def fails() -> None:
+        raise error
+
+    assert run_command(fails, []) == status
+    shown = capsys.readouterr().err
+    assert shown in ("", "\n", "runnel: why\n", "runnel: no\n")
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    @click.command()
+    def fails() -> None:
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError):
+        run_command(fails, [])
