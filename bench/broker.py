@@ -1,0 +1,123 @@
+"""The brokers that a benchmark measures, each a process of its own with data of its own."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import psutil
+
+from bench.kafka import ApacheKafka
+
+READY_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+
+
+class Target(Protocol):
+    """A broker under measurement."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class RunnelBroker:
+    """`runnel start` as a user runs it, with a temporary data folder."""
+
+    def __init__(self) -> None:
+        self.bootstrap_servers = ""
+        self.ready_after_s = 0.0
+        self._data: Path | None = None
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The broker's process id."""
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self._data = Path(tempfile.mkdtemp(prefix="runnel-bench-"))
+        command = [_program(), "start", "--data", str(self._data / "data"), "--listen", "127.0.0.1:0"]
+        with (self._data / "broker.log").open("w") as log:
+            started = time.perf_counter()
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            self.bootstrap_servers = self._wait_until_ready()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        self.ready_after_s = time.perf_counter() - started
+        return self
+
+    def _wait_until_ready(self) -> str:
+        process = self._process
+        if process is None or process.stdout is None or self._data is None:
+            raise RuntimeError("the broker is not running")
+        # A broker that hangs is killed, so that the read below ends.
+        watchdog = threading.Timer(READY_TIMEOUT_S, process.kill)
+        watchdog.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            watchdog.cancel()
+        if " ready on " not in line:
+            log = (self._data / "broker.log").read_text(errors="replace")
+            raise RuntimeError(f"runnel start did not get ready; it printed {line!r}\n{log}")
+        return line.rsplit(" ", 1)[-1].strip()
+
+    def stop(self) -> int:
+        """Stop the broker with SIGTERM and return its exit status."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        return status
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._data is not None:
+            shutil.rmtree(self._data, ignore_errors=True)
+
+
+def _program() -> str:
+    """The `runnel` of this environment, whatever the search path says."""
+    beside = Path(sys.executable).with_name("runnel")
+    return str(beside) if beside.exists() else "runnel"
+
+
+def kafka_broker() -> ApacheKafka:
+    """Apache Kafka with a heap that a benchmark does not exhaust."""
+    return ApacheKafka(heap_mb=1024)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that a process has used so far, all threads."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)

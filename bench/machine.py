@@ -1,0 +1,65 @@
+"""What a reader must know of the machine to judge a number: no names, no addresses, no folders."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+
+def conditions(*packages: str) -> dict[str, str]:
+    """The machine and the versions, as short texts."""
+    found = {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "file system of the data": _file_system(Path(tempfile.gettempdir())),
+        "load before the run": f"{os.getloadavg()[0]:.1f}",
+        "Python": platform.python_version(),
+        **{package: metadata.version(package) for package in packages},
+    }
+    java = _java()
+    return found | ({"Java": java} if java else {})
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.machine()
+    found = re.search(r"model name\s*: (.*)", text)
+    return found.group(1).strip() if found else platform.machine()
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system that holds a folder: the mounted one with the longest matching path."""
+    holders = [part for part in psutil.disk_partitions(all=True) if folder.is_relative_to(part.mountpoint)]
+    return str(max(holders, key=lambda part: len(part.mountpoint)).fstype) if holders else "unknown"
+
+
+def _java() -> str | None:
+    if shutil.which("java") is None:
+        return None
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    return found.group(1) if found else None
+
+
+def table(values: dict[str, str]) -> str:
+    """A two-column Markdown table."""
+    return "| | |\n| --- | --- |\n" + "".join(f"| {name} | {value} |\n" for name, value in values.items())
+
+
+def command_line(module: str, **options: object) -> str:
+    """How to do this run again."""
+    return " ".join(
+        [f"python -m {module}", *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())]
+    )
