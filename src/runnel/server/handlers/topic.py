@@ -3,9 +3,10 @@
 from collections import Counter
 from uuid import UUID
 
+from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
 from runnel.config.error import ConfigError
 from runnel.config.topic import TopicConfig, validate_topic_overrides
-from runnel.machines.controller.topic import NewTopic, check_new_name
+from runnel.machines.controller.topic import DEFAULT, NewTopic, check_new_name
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.topic import (
     CreatePartitionsRequest,
@@ -38,6 +39,7 @@ def fail_create(ctx: RequestContext, request: CreateTopicsRequest, error: ApiErr
 @api(CreateTopicsRequest, versions=(2, 7), fail=fail_create)
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create each topic on its own; a name that is asked for twice is refused."""
+    _check_size(ctx, request)
     names = Counter(topic.name for topic in request.topics)
     response = CreateTopicsResponse()
     for asked in {topic.name: topic for topic in request.topics}.values():
@@ -48,6 +50,18 @@ async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> Cr
         except ApiError as error:
             response.topics.append(_not_created(asked.name, error))
     return response
+
+
+def _check_size(ctx: RequestContext, request: CreateTopicsRequest) -> None:
+    default = ctx.broker.topic_defaults.partition_count
+    counts = [
+        len(asked.assignments) or (default if asked.num_partitions == DEFAULT else asked.num_partitions)
+        for asked in request.topics
+    ]
+    if sum(count for count in counts if count > 0) > PARTITIONS_PER_REQUEST_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, f"one request may create at most {PARTITIONS_PER_REQUEST_MAX} partitions"
+        )
 
 
 async def _create(

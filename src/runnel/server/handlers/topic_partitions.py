@@ -5,6 +5,7 @@ from runnel.machines.controller.image import Topic
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.topic import (
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
@@ -35,8 +36,10 @@ async def describe_topic_partitions(
     asked = sorted({topic.name for topic in request.topics} or image.topics)
     first = request.cursor
     if first is not None:
+        _check_cursor(request, first)
         asked = [name for name in asked if name >= first.topic_name]
-    left = min(request.response_partition_limit, ctx.broker.config.max_request_partition_size_limit)
+    # A page of nothing would never end; Kafka gives at least one partition too.
+    left = max(1, min(request.response_partition_limit, ctx.broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name in asked:
         if not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, name):
@@ -58,6 +61,13 @@ async def describe_topic_partitions(
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=end)
             break
     return response
+
+
+def _check_cursor(request: DescribeTopicPartitionsRequest, cursor: DescribeTopicPartitionsRequestCursor) -> None:
+    if cursor.partition_index < 0:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"the cursor points to partition {cursor.partition_index}")
+    if request.topics and all(topic.name != cursor.topic_name for topic in request.topics):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor points to a topic that is not asked for")
 
 
 def _absence(name: str) -> ErrorCode:
