@@ -7,6 +7,7 @@ flushed after a power loss, each record once and in order.
 """
 
 import errno
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
@@ -245,10 +246,8 @@ def test_a_power_loss_while_recovering_loses_nothing_either() -> None:
             promise = crash_at(fs, number)
             fs.lose_power()
             fs.hook = lambda call, *_, second=second: Crash() if call == second else None
-            try:
+            with suppress(Crash):
                 LogDir.open(fs, "/data", StillClock(), lambda topic: CONFIG)
-            except Crash:
-                pass
             fs.lose_power()
             check(fs, promise, promised_count=promise.flushed_count)
 

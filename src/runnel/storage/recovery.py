@@ -20,7 +20,7 @@ from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
-from runnel.storage.producer_snapshot import remove_snapshots, snapshot_offsets, snapshot_path, write_snapshot
+from runnel.storage.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 
@@ -103,7 +103,6 @@ class _Opening:
             return
         first = max(0, bisect_right(self._segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         base_offset = self._segments[first].base_offset
-        remove_snapshots(self._fs, self._directory, above=base_offset)
         self._rebuild_producers(self._segments[:first], base_offset)
         self.end_offset = base_offset
         for number in range(first, len(self._segments)):
