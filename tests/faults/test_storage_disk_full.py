@@ -41,6 +41,17 @@ def values(log: Log) -> list[bytes | None]:
     return found
 
 
+def fill(log: Log, written: list[bytes]) -> StorageError:
+    """Append until the disk refuses, and note what it took."""
+    for number in range(1000):
+        try:
+            append(log, b"%d" % number * 50)
+        except StorageError as error:
+            return error
+        written.append(b"%d" % number * 50)
+    raise AssertionError("the disk took everything")
+
+
 def memory_dir() -> tuple[MemoryFileSystem, LogDir, Log]:
     fs = MemoryFileSystem()
     fs.make_directory("/data")
@@ -56,11 +67,8 @@ def test_at_every_fill_level_appends_fail_cleanly_and_go_on_later() -> None:
         for value in written:
             append(log, value)
         fs.capacity_bytes = fs.used_bytes() + room_bytes
-        with pytest.raises(StorageError) as caught:
-            for number in range(1000):
-                append(log, b"filling %d" % number)
-                written.append(b"filling %d" % number)
-        assert caught.value.cause.errno == errno.ENOSPC
+        error = fill(log, written)
+        assert error.cause.errno == errno.ENOSPC
         assert not log_dir.is_offline
         assert values(log) == written
         # Nothing of the refused batch takes up the last of the room.
@@ -139,12 +147,9 @@ def file_size_limit(size_bytes: int) -> Iterator[None]:
 def test_a_real_disk_that_takes_no_more(tmp_path: Path) -> None:
     log_dir = LogDir.open(RealFileSystem(), str(tmp_path / "data"), SystemClock())
     log = log_dir.create("t", 0, UUID(int=1), LogConfig())
-    written = []
+    written: list[bytes] = []
     with file_size_limit(10_000):
-        with pytest.raises(StorageError):
-            for number in range(100):
-                append(log, b"%d" % number * 150)
-                written.append(b"%d" % number * 150)
+        fill(log, written)
         size_bytes = (tmp_path / "data" / "t-0" / "00000000000000000000.log").stat().st_size
     assert len(written) > 10
     assert size_bytes == log.size_bytes
