@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
-from runnel.base.limits import CHECK_IN_LOOP_BYTES_MAX
+from runnel.base.limits import CHECK_IN_LOOP_BYTES_MAX, CHECK_TURN_BYTES_MAX, OPEN_IN_LOOP_BYTES_MAX
 from runnel.base.topic_name import INTERNAL_TOPICS
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.produce import (
@@ -140,50 +140,78 @@ def _topic_name(ctx: RequestContext, topic: ProduceRequestTopic) -> str:
 
 
 async def _check(ctx: RequestContext, writes: Sequence[_Write]) -> None:
+    """Check all batches: on the event loop what is quickly done, the rest in a worker thread, in turns.
+
+    What a compressed batch becomes is known only by opening it; a few hundred bytes may become
+    64 MiB, and a request may have thousands of such batches. So what is opened is counted.
+    """
     aside = []
+    left_bytes = CHECK_TURN_BYTES_MAX
     for write in writes:
         _check_header(ctx, write)
         if write.header is None:
             continue
-        if write.header.compression is Compression.NONE or len(write.batch) <= CHECK_IN_LOOP_BYTES_MAX:
-            _check_records(ctx, write)
-        else:
+        if left_bytes > 0 and _is_quick(write):
+            left_bytes -= _check_records(ctx, write, OPEN_IN_LOOP_BYTES_MAX)
+        if write.valid is None and not write.reply.error_code:
             aside.append(write)
-    if aside:
-        await asyncio.get_running_loop().run_in_executor(ctx.broker.worker, _check_all_records, ctx, aside)
+    position = 0
+    while position < len(aside):
+        position = await asyncio.get_running_loop().run_in_executor(
+            ctx.broker.worker, _check_in_turn, ctx, aside, position
+        )
+
+
+def _is_quick(write: _Write) -> bool:
+    is_plain = cast("BatchHeader", write.header).compression is Compression.NONE
+    return is_plain or len(write.batch) <= CHECK_IN_LOOP_BYTES_MAX
+
+
+def _check_in_turn(ctx: RequestContext, writes: Sequence[_Write], position: int) -> int:
+    """Check batches from `position` on until enough were opened that others should have the thread."""
+    left_bytes = CHECK_TURN_BYTES_MAX
+    while position < len(writes) and left_bytes > 0:
+        left_bytes -= _check_records(ctx, writes[position], ctx.broker.config.runnel_decompressed_max_bytes)
+        position += 1
+    return position
 
 
 def _check_header(ctx: RequestContext, write: _Write) -> None:
     partition = cast("Partition", write.partition)
     try:
-        write.header = check_header(
+        header = check_header(
             write.batch,
             size_bytes_max=partition.config.max_message_bytes,
             allow_zstd=ctx.version >= FIRST_VERSION_WITH_ZSTD,
         )
+        if header.is_transactional:
+            # Judged by what is in the batch, whatever the request says of itself (CVE-2018-17196).
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the request has no transactional id")
+        write.header = header
     except ApiError as error:
         write.refuse(error)
 
 
-def _check_all_records(ctx: RequestContext, writes: Sequence[_Write]) -> None:
-    for write in writes:
-        _check_records(ctx, write)
-
-
-def _check_records(ctx: RequestContext, write: _Write) -> None:
+def _check_records(ctx: RequestContext, write: _Write, open_bytes_max: int) -> int:
+    """Check one batch, or leave it as it is if it has to be opened further; how many bytes may have been opened."""
     partition, header = cast("Partition", write.partition), cast("BatchHeader", write.header)
+    is_plain = header.compression is Compression.NONE
+    limit_bytes = ctx.broker.config.runnel_decompressed_max_bytes
     oldest, newest = _allowed_time(ctx, partition)
     try:
         write.valid = check_records(
             write.batch,
             header,
-            decompressed_bytes_max=ctx.broker.config.runnel_decompressed_max_bytes,
+            decompressed_bytes_max=min(open_bytes_max, limit_bytes),
             require_key="compact" in partition.config.cleanup_policy,
             timestamp_min=oldest,
             timestamp_max=newest,
         )
     except ApiError as error:
-        write.refuse(error)
+        if error.code is not ErrorCode.MESSAGE_TOO_LARGE or open_bytes_max >= limit_bytes:
+            write.refuse(error)
+        return len(write.batch) if is_plain else open_bytes_max
+    return write.valid.records_size_bytes
 
 
 def _allowed_time(ctx: RequestContext, partition: Partition) -> tuple[int, int]:
