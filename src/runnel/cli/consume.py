@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runnel.cli.option import broker_options, json_option, run_with_cluster
-from runnel.cli.output import is_terminal
+from runnel.cli.output import has_colour
 from runnel.cli.record_format import Format, json_format, plain_format, terminal_format
 from runnel.cli.start_point import StartPoint, parse_start_point, seek
 
@@ -84,7 +84,7 @@ def consume(
 def _choose_format(as_json: bool, key_separator: str | None) -> Format:
     if as_json:
         return json_format
-    if key_separator is None and is_terminal():
+    if key_separator is None and has_colour():
         return terminal_format
     return plain_format(None if key_separator is None else key_separator.encode())
 

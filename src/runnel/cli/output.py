@@ -1,6 +1,7 @@
 """What commands print: tables for a person at a terminal, plain lines for a pipe, JSON for a program."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,6 +10,11 @@ from typing import Any
 def is_terminal() -> bool:
     """Whether a person reads what is printed."""
     return sys.stdout.isatty()
+
+
+def has_colour() -> bool:
+    """Whether colours are wanted: at a terminal, unless NO_COLOR is set (see no-color.org)."""
+    return is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def write_line(text: str) -> None:

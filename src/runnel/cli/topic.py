@@ -126,12 +126,14 @@ def describe(name: str, as_json: bool, bootstrap_server: str | None, command_con
 )
 @_CONFIG_OPTION
 @click.option("--delete-config", "deletions", multiple=True, metavar="NAME", help="A setting to take back.")
+@json_option
 @broker_options
 def alter(
     name: str,
     partitions: int | None,
     configs: Mapping[str, str],
     deletions: tuple[str, ...],
+    as_json: bool,
     bootstrap_server: str | None,
     command_config: Path | None,
 ) -> None:
@@ -150,14 +152,17 @@ def alter(
             raise error
 
     run_with_cluster(bootstrap_server, command_config, ask)
-    write_line(f"altered topic {name}")
+    _write_done("altered", name, as_json)
 
 
 @topic.command()
 @click.argument("name")
 @click.option("--if-exists", is_flag=True, help="Do nothing if there is no such topic.")
+@json_option
 @broker_options
-def delete(name: str, if_exists: bool, bootstrap_server: str | None, command_config: Path | None) -> None:
+def delete(
+    name: str, if_exists: bool, as_json: bool, bootstrap_server: str | None, command_config: Path | None
+) -> None:
     """Delete the topic NAME and all its records."""
     from runnel.client.admin import Admin
     from runnel.protocol.errors import ErrorCode
@@ -167,7 +172,7 @@ def delete(name: str, if_exists: bool, bootstrap_server: str | None, command_con
 
     error = run_with_cluster(bootstrap_server, command_config, ask)
     if error is None:
-        write_line(f"deleted topic {name}")
+        _write_done("deleted", name, as_json)
     elif not (if_exists and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         raise error
 
@@ -175,6 +180,13 @@ def delete(name: str, if_exists: bool, bootstrap_server: str | None, command_con
 def format_topic_id(topic_id: uuid.UUID) -> str:
     """A topic id as Kafka's tools write it."""
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _write_done(verb: str, name: str, as_json: bool) -> None:
+    if as_json:
+        write_json({"name": name, verb: True})
+    else:
+        write_line(f"{verb} topic {name}")
 
 
 def _summary(found: "Topic") -> dict[str, Any]:

@@ -33,9 +33,12 @@ from runnel.protocol.messages.produce import (
 from runnel.protocol.primitive import ZERO_UUID
 from runnel.records.compression import Compression
 
+_PASSING = (BrokerUnavailable, RequestTimeout)
+
 ACKS_ALL = -1
 ACKS_NONE = 0
 BATCH_SIZE_BYTES = 512 * 1024
+_UNKNOWN_TOPIC_TIMEOUT_MS = 5_000  # creating a topic on the way takes a moment
 _NAMES_VERSION_MAX = 12  # the last version of Produce that names topics instead of giving their ids
 
 
@@ -143,10 +146,15 @@ class Writer:
 
     # --- choosing
 
-    async def _find_topic(self, topic: str) -> Topic:
-        return await self._cluster.topic(
-            topic, allow_auto_create=True, timeout_ms=min(self._delivery_timeout_s * 1000, 5_000)
-        )
+    async def _find_topic(self, name: str) -> Topic:
+        timeout_ms = min(self._delivery_timeout_s * 1000, _UNKNOWN_TOPIC_TIMEOUT_MS)
+        try:
+            return await self._cluster.topic(name, allow_auto_create=True, timeout_ms=timeout_ms)
+        except _PASSING:
+            stale = self._cluster.view.topics.get(name)
+            if stale is None or not stale.partitions:
+                raise
+            return stale  # what was known an hour ago is most likely still so, and sending will tell
 
     def _choose_partition(self, topic: Topic, key: bytes | None, value: bytes | None) -> int:
         if key is not None:
@@ -283,9 +291,6 @@ class Writer:
         self._accumulator.done(batch)
         if self._on_delivery is not None:
             self._on_delivery(delivery)
-
-
-_PASSING = (BrokerUnavailable, RequestTimeout)
 
 
 def _build(batches: list[Batch]) -> None:

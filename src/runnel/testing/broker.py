@@ -23,6 +23,7 @@ from runnel.server.server import Server
 from runnel.testing.fault import Fault, Faults, read_fault
 
 T = TypeVar("T")
+Options = Mapping[str, str | int | float | bool]
 
 START_TIMEOUT_S = 30.0
 HELPER_TIMEOUT_S = 30.0
@@ -32,14 +33,14 @@ class Broker:
     """A real broker on 127.0.0.1 in a background thread of this process.
 
     Its data is in a temporary folder that goes away with it, unless you name one. Options have
-    Kafka's names: `Broker({"num.partitions": "3"})`.
+    Kafka's names: `Broker({"num.partitions": 3})`.
 
     It can be stopped and restarted, always cleanly. What a kill -9 leaves behind cannot be had
     inside one process: start `runnel start` as a child process and kill that.
     """
 
-    def __init__(self, config: Mapping[str, str] | None = None, data: Path | str | None = None) -> None:
-        self._options = dict(config or {})
+    def __init__(self, config: Options | None = None, data: Path | str | None = None) -> None:
+        self._options = _texts(config)
         self._keeps_data = data is not None
         self._data = None if data is None else Path(data)
         self._faults = Faults()
@@ -145,11 +146,11 @@ class Broker:
 
     # --- helpers, which talk to the broker as any client does and so meet its faults
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+    def create_topic(self, name: str, partitions: int = 1, config: Options | None = None) -> None:
         """Create a topic; raises `ApiError` where the broker refuses."""
 
         async def create(cluster: Cluster) -> None:
-            outcomes = await Admin(cluster).create_topics([NewTopic(name, partitions, configs=dict(config or {}))])
+            outcomes = await Admin(cluster).create_topics([NewTopic(name, partitions, configs=_texts(config))])
             if isinstance(outcome := outcomes[name], ApiError):
                 raise outcome
 
@@ -194,7 +195,11 @@ class Broker:
         self._require_running()
         if self._loop is None:
             raise RuntimeError("the broker is not running")
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(HELPER_TIMEOUT_S)
+        answer = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        try:
+            return answer.result(HELPER_TIMEOUT_S)
+        finally:
+            answer.cancel()
 
     # --- the thread
 
@@ -228,3 +233,10 @@ class Broker:
     def _require_running(self) -> None:
         if not self.is_running:
             raise RuntimeError("the broker is not running")
+
+
+def _texts(options: Options | None) -> dict[str, str]:
+    """Options as Kafka writes them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (options or {}).items()
+    }

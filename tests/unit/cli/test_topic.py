@@ -45,6 +45,9 @@ def test_json_is_for_programs(run: Run, topic: str) -> None:
     described = json.loads(run("topic", "describe", topic, "--json")[1])
     assert described["partitions"] == [{"partition": 0, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1]}]
     assert described["configs"]["cleanup.policy"] == {"value": "delete", "default": True}
+    altered = run("topic", "alter", topic, "--partitions", "2", "--json")
+    assert json.loads(altered[1]) == {"name": topic, "altered": True}
+    assert json.loads(run("topic", "delete", topic, "--json")[1]) == {"name": topic, "deleted": True}
 
 
 def test_errors_are_one_line_and_status_1(run: Run, topic: str) -> None:

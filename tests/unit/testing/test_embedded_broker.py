@@ -14,14 +14,14 @@ from runnel.testing import Broker
 
 def test_a_broker_keeps_its_data_over_a_restart_and_then_leaves_nothing() -> None:
     threads_before = threading.active_count()
-    with Broker({"num.partitions": "2"}) as broker:
+    with Broker({"num.partitions": 2, "auto.create.topics.enable": False}) as broker:
         folder, address = broker.data, broker.bootstrap_servers
         broker.create_topic("kept", partitions=2)
         broker.produce("kept", [(b"key", b"value"), b"second"])
         broker.restart()
         assert broker.bootstrap_servers == address
         assert sorted(record.value or b"" for record in broker.consume("kept")) == [b"second", b"value"]
-        assert broker.config.num_partitions == 2
+        assert (broker.config.num_partitions, broker.config.auto_create_topics_enable) == (2, False)
     assert not folder.exists()
     assert threading.active_count() == threads_before
     with pytest.raises(ConnectionRefusedError):
