@@ -108,6 +108,10 @@ class Live:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(TIMEOUT_S)
 
+    def now(self) -> float:
+        """The time of the server's loop."""
+        return self.call(lambda: self._loop.time())
+
     @property
     def in_flight_bytes(self) -> int:
         return self.server.listeners.budget.in_flight_bytes

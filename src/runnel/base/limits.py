@@ -91,6 +91,12 @@ STORE_FILE_NAME = "cluster-metadata.sqlite"
 # A compressed batch up to this size is opened on the event loop; handing it to a thread costs more.
 CHECK_IN_LOOP_BYTES_MAX = 16 * 1024
 
+# Small as it is, such a batch may become 64 MiB. One that becomes larger than this goes to a thread after all.
+OPEN_IN_LOOP_BYTES_MAX = 256 * 1024
+
+# After so many bytes of records have been checked for one request, others get the event loop or the thread.
+CHECK_TURN_BYTES_MAX = 1 * MIB
+
 # How often logs are looked through for flushes that are due; flush.ms is honoured to this precision.
 FLUSH_CHECK_INTERVAL_S = 1.0
 
@@ -114,3 +120,7 @@ UUIDS_REMEMBERED_MAX = 8192
 
 # `runnel produce` takes a line for a record up to this; no topic takes larger ones without being told to.
 LINE_BYTES_MAX = 64 * MIB
+
+# Records become Arrow columns in parts of about this size: large enough that what a part costs by itself
+# does not count, small enough that the memory of one is used again for the next.
+COLUMN_CHUNK_BYTES_MAX = 8 * MIB

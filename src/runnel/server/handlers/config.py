@@ -1,5 +1,6 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
@@ -54,7 +55,8 @@ def fail_describe(ctx: RequestContext, request: DescribeConfigsRequest, error: A
 async def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """List the settings of each resource, with where each value comes from."""
     response = DescribeConfigsResponse()
-    for asked in request.resources:
+    for asked in _distinct(request.resources):
+        await asyncio.sleep(0)  # each takes a while, and a request may name thousands
         try:
             configs = [
                 _describe(entry, request)
@@ -72,6 +74,14 @@ async def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest)
         except ApiError as error:
             response.results.append(_not_described(asked, error))
     return response
+
+
+def _distinct(resources: Sequence[DescribeConfigsRequestResource]) -> list[DescribeConfigsRequestResource]:
+    """Kafka answers a repeated question repeatedly, so that a small request can make a reply of gigabytes."""
+    by_question = {
+        (asked.resource_type, asked.resource_name, tuple(asked.configuration_keys or ())): asked for asked in resources
+    }
+    return list(by_question.values())
 
 
 def _entries(ctx: RequestContext, asked: DescribeConfigsRequestResource) -> Iterator[ConfigEntry]:
