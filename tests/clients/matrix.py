@@ -23,9 +23,9 @@ class Entry:
     needs_groups: frozenset[str]
     null_headers: bool
 
-    def expected(self, phase: str, *, has_groups: bool, null_headers: bool | None = None) -> Report:
-        """The report that this client must give for a phase."""
-        covered = self.covers if has_groups else self.covers - self.needs_groups
+    def expected(self, phase: str, *, in_group: bool = False, null_headers: bool | None = None) -> Report:
+        """The report that this client must give for a phase, in a consumer group or without one."""
+        covered = self.covers if in_group else self.covers - self.needs_groups
         null_headers = self.null_headers if null_headers is None else null_headers
         full = workload.expected_report(phase, null_headers=null_headers)
         # The count belongs to the digest: whoever reads the records has both.

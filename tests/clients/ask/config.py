@@ -97,8 +97,9 @@ def incremental(asker: Asker) -> Any:
         "unknown broker": _change(asker, BROKER, "77", ("log.retention.ms", SET, "1")),
         "read-only broker config": _change(asker, BROKER, "1", ("node.id", SET, "5")),
         "unknown type": _change(asker, 99, "x", ("retention.ms", SET, "1")),
+        "set another": _change(asker, TOPIC, topic, ("segment.ms", SET, "7000")),
     }
-    return steps | {"then": _settled(asker, topic, "cleanup.policy", "compact")}
+    return steps | {"then": _settled(asker, topic, "segment.ms", "7000")}
 
 
 def _settled(asker: Asker, topic: str, name: str, value: str) -> Any:

@@ -1,7 +1,7 @@
 // The workload of ../workload.md through kafkajs.
 //
 // kafkajs can only read as a member of a consumer group. A broker that has no groups gets the
-// fifth argument `no-groups`; then the phase `read` asks for the offsets by time and leaves
+// fourth argument `no-groups`; then the phase `read` asks for the offsets by time and leaves
 // count and digest out.
 'use strict'
 
@@ -204,8 +204,10 @@ async function change() {
     )
     await admin.createPartitions({ topicPartitions: [{ topic, count: 5 }] })
     const partitions = await eventually(() => partitionCount(admin), count => count === 5)
+    // Deleting records looks up the offsets of every partition first, so all must have their leader.
+    await eventually(() => admin.fetchTopicOffsets(topic), found => found.length === 5)
     await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '100' }] })
-    const offsets = await eventually(() => admin.fetchTopicOffsets(topic), found => found.length === 5)
+    const offsets = await admin.fetchTopicOffsets(topic)
     const earliest = Number(offsets.find(({ partition }) => partition === 0).low)
     await admin.deleteTopics({ topics: [topic] })
     const gone = await eventually(async () => !(await admin.listTopics()).includes(topic), found => found)

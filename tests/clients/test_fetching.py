@@ -1,0 +1,80 @@
+"""What a machine lacks must turn into a reason, not into a failure or a half-made cache."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from bench.cache import Unavailable, built_once, complaint, require_tool, resolve
+from bench.kafka import kafka_classpath
+from tests.clients import program
+
+
+def test_missing_tool_is_named() -> None:
+    """The reason of a skip says which program to install."""
+    with pytest.raises(Unavailable, match="no-such-program is not installed"):
+        require_tool("no-such-program")
+
+
+@pytest.mark.parametrize(
+    "client", [program.java("4.3.1"), program.go("franz"), program.node()], ids=["java", "go", "node"]
+)
+def test_program_without_its_tools_is_unavailable(client: program.Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without the toolchain skips."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(Unavailable, match="is not installed"):
+        client.run("write", "127.0.0.1:1", "topic")
+
+
+def test_kafka_without_java_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness says so before it tries anything."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(Unavailable, match="java is not installed"):
+        kafka_classpath()
+
+
+def test_failed_download_is_unavailable_with_the_tool_s_words(tmp_path: Path) -> None:
+    """The tool's own complaint is the reason."""
+    script = "import sys; print('trying'); print('ERROR: host not found', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(Unavailable, match="some jars could not be fetched: ERROR: host not found"):
+        resolve([sys.executable, "-c", script], what="some jars", cwd=tmp_path)
+
+
+def test_slow_download_is_unavailable(tmp_path: Path) -> None:
+    """A registry that never answers costs a bounded time."""
+    with pytest.raises(Unavailable, match=r"could not be fetched within 0 s"):
+        resolve([sys.executable, "-c", "import time; time.sleep(60)"], what="jars", cwd=tmp_path, timeout_s=0.2)
+
+
+def test_build_happens_once(tmp_path: Path) -> None:
+    """The second call finds what the first one made."""
+    calls: list[Path] = []
+
+    def build(folder: Path) -> None:
+        calls.append(folder)
+        (folder / "jar").write_text("data")
+
+    assert (built_once(tmp_path / "made", build) / "jar").read_text() == "data"
+    built_once(tmp_path / "made", build)
+    assert len(calls) == 1
+
+
+def test_failed_build_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
+    """A build that broke is tried again by the next call, from nothing."""
+
+    def broken(folder: Path) -> None:
+        (folder / "half").write_text("data")
+        raise Unavailable("the network went away")
+
+    with pytest.raises(Unavailable):
+        built_once(tmp_path / "made", broken)
+    made = built_once(tmp_path / "made", lambda folder: (folder / "whole").touch())
+    assert [file.name for file in made.iterdir()] == ["whole"]
+
+
+def test_complaint_is_short() -> None:
+    """A reason fits on a line even where a tool prints pages."""
+    assert complaint("") == "no message"
+    assert complaint("one\ntwo") == "two"
+    assert len(complaint("error " + "x" * 1000)) == 200
