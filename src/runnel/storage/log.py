@@ -187,8 +187,9 @@ class Log:
     def locate(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> FileRange:
         """Find the bytes from the batch that holds `offset` on, without reading them.
 
-        They end at most `size_bytes_max` later, perhaps inside a batch; with `min_one_batch` the
-        first batch is whole however large it is. No batch that reaches `up_to_offset` is in
+        They end at most `size_bytes_max` later, perhaps inside a batch, but never inside the first:
+        it is left out, or with `min_one_batch` whole however large it is, because clients take a
+        reply without a single whole batch for an error. No batch that reaches `up_to_offset` is in
         them. They never span segments. Raises `ApiError` with OFFSET_OUT_OF_RANGE.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -216,8 +217,10 @@ class Log:
             if up_to_offset < self._end_offset(number):
                 beyond = segment.find(up_to_offset)
                 end = beyond[0] if beyond is not None else end
-            if min_one_batch:
-                size_bytes_max = max(size_bytes_max, header.batch_length + LOG_OVERHEAD)
+            if header.size_bytes > size_bytes_max:
+                if not min_one_batch:
+                    return EMPTY_RANGE
+                size_bytes_max = header.size_bytes
             size_bytes = min(size_bytes_max, end - position)
             return FileRange(segment.file, position, size_bytes) if size_bytes > 0 else EMPTY_RANGE
         return EMPTY_RANGE

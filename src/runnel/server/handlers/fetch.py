@@ -76,7 +76,9 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
         ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS,
     )
     reads = _locate_all(ctx, request, context.partitions)
-    missing_bytes = request.min_bytes - sum(read.range.size_bytes for read in reads)
+    # A reply that is full cannot get fuller, whatever was asked for.
+    enough_bytes = min(request.min_bytes, _reply_bytes_max(ctx, request))
+    missing_bytes = enough_bytes - sum(read.range.size_bytes for read in reads)
     if missing_bytes > 0 and request.max_wait_ms > 0 and reads and not any(map(_is_urgent, reads)):
         partitions = [read.partition for read in reads if read.partition is not None]
         wait = FetchWait(missing_bytes)
@@ -109,10 +111,14 @@ def _forgotten(ctx: RequestContext, request: FetchRequest) -> list[Key]:
 # --- locate
 
 
+def _reply_bytes_max(ctx: RequestContext, request: FetchRequest) -> int:
+    return min(request.max_bytes, ctx.broker.config.fetch_max_bytes, ctx.connection.reply_bytes_max)
+
+
 def _locate_all(ctx: RequestContext, request: FetchRequest, partitions: Sequence[FetchPartition]) -> list[_Read]:
     """Find the bytes for each partition, within the limits of partition and request (KIP-74)."""
     reads = []
-    left_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes, ctx.connection.reply_bytes_max)
+    left_bytes = _reply_bytes_max(ctx, request)
     nothing_yet = True
     for asked in partitions:
         read = _Read(asked)

@@ -290,10 +290,12 @@ class HeldExecutor(Executor):
 
     def __init__(self) -> None:
         self.work: Queue[Callable[[], None]] = Queue()
+        self.has_work = asyncio.Event()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:  # type: ignore[override]
         future: Future[Any] = Future()
         self.work.put(lambda: future.set_result(function(*arguments)))
+        self.has_work.set()
         return future
 
 
@@ -308,8 +310,7 @@ async def test_a_topic_deleted_while_its_batch_is_checked_is_unknown(
         held = HeldExecutor()
         monkeypatch.setattr(client.broker, "worker", held)
         producing = asyncio.ensure_future(client.ask(request, 12))
-        while held.work.empty():
-            await asyncio.sleep(0)
+        await held.has_work.wait()
         await Peer(client.broker, client.machine).ask(DeleteTopicsRequest(topic_names=["t"]), 5)
         held.work.get()()
         response = await producing

@@ -1,0 +1,485 @@
+"""Fetch: what is read, how much of it, how long it waits, and what a session remembers."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.sample import NOW_MS, make_batch, records_of
+from tests.unit.server.handlers.peer import Peer, fetch_request, peer
+
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestForgottenTopic,
+    FetchRequestPartition,
+    FetchRequestReplicaState,
+    FetchRequestTopic,
+)
+from runnel.protocol.messages.offset import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
+from runnel.protocol.messages.topic import DeleteTopicsRequest
+from runnel.records.batch import HEADER_SIZE
+
+VALUE = b"v" * 100
+SIZE = len(make_batch(VALUE))
+LONG_MS = 60_000
+
+
+async def fetch(client: Peer, offsets: dict[tuple[str, int], int], version: int = 12, **options: int) -> list[Any]:
+    """The partitions of the reply to a fetch without a session."""
+    response = await client.ask(fetch_request(offsets, **options), version)
+    assert response.error_code == 0
+    return [partition for topic in response.responses for partition in topic.partitions]
+
+
+def values(partition: Any) -> list[bytes | None]:
+    return [record.value for record in records_of(partition.records)]
+
+
+async def fill(client: Peer, *counts: int, topic: str = "t") -> None:
+    """A topic with so many batches of one record in its partitions."""
+    await client.create(topic, len(counts))
+    for index, count in enumerate(counts):
+        for _ in range(count):
+            assert (await client.produce(make_batch(VALUE), topic=topic, index=index)).error_code == 0
+
+
+# --- reading
+
+
+async def test_a_fetch_gets_the_bytes_and_the_watermarks() -> None:
+    async with peer() as client:
+        await fill(client, 3)
+        (partition,) = await fetch(client, {("t", 0): 1})
+        assert [(record.offset, record.value) for record in records_of(partition.records)] == [(1, VALUE), (2, VALUE)]
+        assert (partition.high_watermark, partition.last_stable_offset, partition.log_start_offset) == (3, 3, 0)
+
+
+async def test_a_fetch_from_inside_a_batch_gets_the_whole_batch() -> None:
+    async with peer() as client:
+        await client.create()
+        await client.produce(make_batch(b"a", b"b", b"c"))
+        (partition,) = await fetch(client, {("t", 0): 2})
+        assert [record.offset for record in records_of(partition.records)] == [0, 1, 2]
+
+
+async def test_the_end_is_empty_and_no_error() -> None:
+    async with peer() as client:
+        await fill(client, 2)
+        (partition,) = await fetch(client, {("t", 0): 2})
+        assert (partition.error_code, bytes(partition.records), partition.high_watermark) == (0, b"", 2)
+
+
+@pytest.mark.parametrize("offset", [3, -1, 2**62])
+async def test_offsets_that_are_not_there(offset: int) -> None:
+    async with peer() as client:
+        await fill(client, 2)
+        (partition,) = await fetch(client, {("t", 0): offset})
+        assert (partition.error_code, partition.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+async def test_offsets_that_were_deleted() -> None:
+    async with peer() as client:
+        await fill(client, 3)
+        topic = DeleteRecordsRequestTopic(
+            name="t", partitions=[DeleteRecordsRequestPartition(partition_index=0, offset=2)]
+        )
+        await client.ask(DeleteRecordsRequest(topics=[topic]))
+        (below,) = await fetch(client, {("t", 0): 1})
+        (above,) = await fetch(client, {("t", 0): 2})
+        assert (below.error_code, above.error_code, above.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0, 2)
+
+
+async def test_each_partition_has_its_own_outcome() -> None:
+    async with peer() as client:
+        await fill(client, 1, 0)
+        found = await fetch(client, {("t", 0): 0, ("t", 1): 0, ("t", 2): 0, ("u", 0): 0})
+        assert [(p.error_code, len(values(p))) for p in found] == [(0, 1), (0, 0), (3, 0), (3, 0)]
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+async def test_readers_of_committed_records_get_a_list_of_aborted_transactions(isolation_level: int) -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        request = fetch_request({("t", 0): 0})
+        request.isolation_level = isolation_level
+        (partition,) = (await client.ask(request, 12)).responses[0].partitions
+        assert values(partition) == [VALUE]
+        assert partition.aborted_transactions == (None if isolation_level == 0 else [])
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(0, 0), (-1, 0), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+async def test_another_leader_epoch_is_fenced(epoch: int, code: int) -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        request = fetch_request({("t", 0): 0})
+        request.topics[0].partitions[0].current_leader_epoch = epoch
+        (partition,) = (await client.ask(request, 12)).responses[0].partitions
+        assert partition.error_code == code
+
+
+async def test_a_reader_whose_log_differs_is_told_where() -> None:
+    async with peer() as client:
+        await fill(client, 2)
+        request = fetch_request({("t", 0): 2}, max_wait_ms=LONG_MS)
+        request.topics[0].partitions[0].last_fetched_epoch = 3
+        (partition,) = (await client.ask(request, 12)).responses[0].partitions
+        assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (-1, -1)
+        request.topics[0].partitions[0].last_fetched_epoch = 0
+        request.max_wait_ms = 0
+        (partition,) = (await client.ask(request, 12)).responses[0].partitions
+        assert partition.diverging_epoch is None
+
+
+async def test_whoever_claims_to_be_a_replica_is_refused() -> None:
+    async with peer() as client:
+        topic_id = await client.create()
+        request = fetch_request({("t", 0): 0})
+        request.replica_id = 1
+        (partition,) = (await client.ask(request, 12)).responses[0].partitions
+        assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        newer = FetchRequest(
+            session_epoch=-1,
+            replica_state=FetchRequestReplicaState(replica_id=1, replica_epoch=0),
+            topics=[FetchRequestTopic(topic_id=topic_id, partitions=[FetchRequestPartition(partition=0)])],
+        )
+        (partition,) = (await client.ask(newer, 17)).responses[0].partitions
+        assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_topics_by_id() -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        topic_id = client.broker.image.topics["t"].topic_id
+        topics = [
+            FetchRequestTopic(topic_id=each, partitions=[FetchRequestPartition(partition=0, partition_max_bytes=1000)])
+            for each in (topic_id, UUID(int=99))
+        ]
+        request = FetchRequest(session_epoch=-1, max_bytes=1000, topics=topics)
+        response = await client.ask(request, 13)
+        assert [(topic.topic_id, topic.partitions[0].error_code) for topic in response.responses] == [
+            (topic_id, 0),
+            (UUID(int=99), ErrorCode.UNKNOWN_TOPIC_ID),
+        ]
+
+
+async def test_what_is_not_in_the_page_cache_is_read_aside() -> None:
+    async with peer() as client:
+        await fill(client, 2, 1)
+        client.machine.fs.is_cold = True
+        found = await fetch(client, {("t", 0): 0, ("t", 1): 0})
+        assert [values(partition) for partition in found] == [[VALUE] * 2, [VALUE]]
+
+
+@pytest.mark.parametrize("operation", ["read_cached_at", "read_at"])
+async def test_a_disk_that_cannot_be_read_is_a_storage_error(operation: str) -> None:
+    async with peer() as client:
+        await fill(client, 1, 1)
+        client.machine.fs.is_cold = operation == "read_at"
+        client.machine.fs.hook = lambda _count, name, path: (
+            OSError(5, "broken") if name == operation and "/t-0/" in path else None
+        )
+        broken, good = await fetch(client, {("t", 0): 0, ("t", 1): 0})
+        assert broken.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert good.error_code in (0, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+# --- how much
+
+
+async def test_a_partition_gives_no_more_than_was_asked_of_it() -> None:
+    async with peer() as client:
+        await fill(client, 5)
+        (partition,) = await fetch(client, {("t", 0): 0}, partition_max_bytes=2 * SIZE + 10)
+        assert len(partition.records) == 2 * SIZE + 10
+        assert values(partition) == [VALUE] * 2
+
+
+@pytest.mark.parametrize(("max_bytes", "partition_max_bytes"), [(1, 2**20), (2**20, 1), (0, 0), (-1, -1)])
+async def test_the_first_batch_comes_whole_however_little_was_asked_for(
+    max_bytes: int, partition_max_bytes: int
+) -> None:
+    async with peer() as client:
+        await fill(client, 2, 2)
+        found = await fetch(
+            client, {("t", 0): 0, ("t", 1): 0}, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes
+        )
+        assert [len(partition.records) for partition in found] == [SIZE, 0]
+
+
+async def test_only_the_first_partition_with_data_gets_a_batch_beyond_the_limit() -> None:
+    async with peer() as client:
+        await fill(client, 0, 2, 2)
+        found = await fetch(client, {("t", 0): 0, ("t", 1): 0, ("t", 2): 0}, max_bytes=1)
+        assert [len(partition.records) for partition in found] == [0, SIZE, 0]
+
+
+async def test_the_limit_of_the_request_is_for_all_partitions_together() -> None:
+    async with peer() as client:
+        await fill(client, 2, 2, 2)
+        found = await fetch(client, {("t", index): 0 for index in range(3)}, max_bytes=3 * SIZE)
+        assert [len(partition.records) for partition in found] == [2 * SIZE, SIZE, 0]
+
+
+@pytest.mark.parametrize("room", [1, HEADER_SIZE, SIZE - 1])
+async def test_a_partition_with_room_for_a_part_of_a_batch_is_left_empty(room: int) -> None:
+    """When the limit of a request ended inside the first batch of a later partition, that part was sent. Java's
+    consumer takes records without a single whole batch for an error and stops."""
+    async with peer() as client:
+        await fill(client, 1, 1)
+        found = await fetch(client, {("t", 0): 0, ("t", 1): 0}, max_bytes=SIZE + room)
+        assert [len(partition.records) for partition in found] == [SIZE, 0]
+        found = await fetch(client, {("t", 0): 0, ("t", 1): 0}, partition_max_bytes=room)
+        assert [len(partition.records) for partition in found] == [SIZE, 0]
+
+
+async def test_the_broker_has_a_limit_too() -> None:
+    async with peer(fetch_max_bytes="1024") as client:
+        await fill(client, 20)
+        (partition,) = await fetch(client, {("t", 0): 0})
+        assert len(partition.records) == 1024
+
+
+async def test_the_connection_has_a_limit_too() -> None:
+    async with peer() as client:
+        await fill(client, 20)
+        client.line.reply_bytes_max = 2 * SIZE
+        (partition,) = await fetch(client, {("t", 0): 0})
+        assert len(partition.records) == 2 * SIZE
+
+
+# --- waiting
+
+
+async def start(client: Peer, request: FetchRequest, version: int = 12) -> "asyncio.Task[Any]":
+    """A fetch that has come to wait."""
+    task = asyncio.ensure_future(Peer(client.broker, client.machine).ask(request, version))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+async def test_a_fetch_at_the_end_wakes_when_something_is_appended() -> None:
+    async with peer() as client:
+        await fill(client, 0, 0)
+        task = await start(client, fetch_request({("t", 0): 0, ("t", 1): 0}, max_wait_ms=LONG_MS))
+        await client.produce(make_batch(b"new"), index=1)
+        response = await asyncio.wait_for(task, 5)
+        assert [values(partition) for partition in response.responses[0].partitions] == [[], [b"new"]]
+        assert response.responses[0].partitions[1].high_watermark == 1
+
+
+async def test_it_waits_for_as_many_bytes_as_were_asked_for() -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        task = await start(client, fetch_request({("t", 0): 0}, max_wait_ms=LONG_MS, min_bytes=3 * SIZE))
+        await client.produce(make_batch(VALUE))
+        await asyncio.sleep(0)
+        assert not task.done()
+        await client.produce(make_batch(VALUE))
+        response = await asyncio.wait_for(task, 5)
+        assert len(values(response.responses[0].partitions[0])) == 3
+
+
+async def test_it_ends_when_the_time_is_over() -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        (partition,) = await fetch(client, {("t", 0): 0}, max_wait_ms=1, min_bytes=2**20)
+        assert values(partition) == [VALUE]
+
+
+async def test_a_reply_that_is_full_does_not_wait_for_more() -> None:
+    """A client that asked for more bytes than its own limit allows waited to the end of its time, with a full reply
+    ready. Kafka lowers what is waited for to what can be sent."""
+    async with peer() as client:
+        await fill(client, 3)
+        asking = fetch(client, {("t", 0): 0}, max_wait_ms=LONG_MS, min_bytes=2**31 - 1, max_bytes=2 * SIZE)
+        (partition,) = await asyncio.wait_for(asking, 5)
+        assert len(partition.records) == 2 * SIZE
+
+
+async def test_an_error_does_not_wait() -> None:
+    async with peer() as client:
+        await fill(client, 0)
+        asking = fetch(client, {("t", 0): 0, ("t", 9): 0}, max_wait_ms=LONG_MS)
+        found = await asyncio.wait_for(asking, 5)
+        assert [partition.error_code for partition in found] == [0, 3]
+
+
+async def test_no_partitions_do_not_wait() -> None:
+    async with peer() as client:
+        assert await asyncio.wait_for(fetch(client, {}, max_wait_ms=LONG_MS), 5) == []
+
+
+async def test_a_topic_that_is_deleted_wakes_who_waits_at_it() -> None:
+    async with peer() as client:
+        await fill(client, 0)
+        task = await start(client, fetch_request({("t", 0): 0}, max_wait_ms=LONG_MS))
+        await client.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+        response = await asyncio.wait_for(task, 5)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_connection_that_ends_wakes_its_fetch() -> None:
+    async with peer() as client:
+        await fill(client, 0)
+        task = asyncio.ensure_future(client.ask(fetch_request({("t", 0): 0}, max_wait_ms=LONG_MS), 12))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        (interrupt,) = client.line.interrupts
+        interrupt()
+        response = await asyncio.wait_for(task, 5)
+        assert response.responses[0].partitions[0].error_code == 0
+
+
+# --- sessions
+
+
+class Session:
+    """A client with a fetch session."""
+
+    def __init__(self, client: Peer) -> None:
+        self.client = client
+        self.session_id = 0
+        self.epoch = 0
+
+    async def fetch(
+        self, offsets: dict[tuple[str, int], int], forget: dict[str, list[int]] | None = None, **options: int
+    ) -> dict[tuple[str, int], Any]:
+        """The partitions that the reply names."""
+        request = fetch_request(offsets, session_id=self.session_id, session_epoch=self.epoch, **options)
+        request.forgotten_topics_data = [
+            FetchRequestForgottenTopic(topic=topic, partitions=indexes) for topic, indexes in (forget or {}).items()
+        ]
+        response = await self.client.ask(request, 12)
+        assert response.error_code == 0, response
+        self.session_id, self.epoch = response.session_id, self.epoch + 1
+        return {(topic.topic, p.partition_index): p for topic in response.responses for p in topic.partitions}
+
+
+async def test_a_session_tells_only_what_is_new() -> None:
+    async with peer() as client:
+        await fill(client, 1, 1)
+        session = Session(client)
+        first = await session.fetch({("t", 0): 0, ("t", 1): 0})
+        assert [len(values(partition)) for partition in first.values()] == [1, 1]
+        assert session.session_id > 0
+        assert await session.fetch({("t", 0): 1, ("t", 1): 1}) == {}
+        await client.produce(make_batch(b"new"), index=1)
+        news = await session.fetch({})
+        assert {key: values(partition) for key, partition in news.items()} == {("t", 1): [b"new"]}
+        again = await session.fetch({})
+        assert list(again) == [("t", 1)]  # it was not told that the position moved, so the data comes again
+        assert await session.fetch({("t", 1): 2}) == {}
+
+
+async def test_a_session_waits_for_all_its_partitions() -> None:
+    async with peer() as client:
+        await fill(client, 0, 0)
+        session = Session(client)
+        await session.fetch({("t", 0): 0, ("t", 1): 0})
+        waiting = asyncio.ensure_future(session.fetch({}, max_wait_ms=LONG_MS))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await Peer(client.broker, client.machine).produce(make_batch(b"new"), index=1)
+        assert list(await asyncio.wait_for(waiting, 5)) == [("t", 1)]
+
+
+async def test_a_forgotten_partition_is_silent() -> None:
+    async with peer() as client:
+        await fill(client, 0, 0)
+        session = Session(client)
+        await session.fetch({("t", 0): 0, ("t", 1): 0})
+        await session.fetch({}, forget={"t": [0]})
+        for index in range(2):
+            await client.produce(make_batch(b"new"), index=index)
+        assert list(await session.fetch({})) == [("t", 1)]
+
+
+async def test_a_partition_with_an_error_is_told_every_time_and_told_when_it_is_well() -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        session = Session(client)
+        assert (await session.fetch({("t", 0): 5}))["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (await session.fetch({}))["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        well = await session.fetch({("t", 0): 1})
+        assert (well["t", 0].error_code, well["t", 0].high_watermark) == (0, 1)
+
+
+async def test_partitions_take_turns_within_a_session() -> None:
+    async with peer() as client:
+        await fill(client, 1, 1, 1)
+        session = Session(client)
+        await session.fetch({("t", index): 0 for index in range(3)}, max_bytes=1)
+        order = [next(key for key, p in (await session.fetch({}, max_bytes=1)).items() if p.records) for _ in range(3)]
+        assert order == [("t", 1), ("t", 2), ("t", 0)]
+
+
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "code"),
+    [
+        ("known", 2, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        ("unknown", 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        ("none", 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    ],
+)
+async def test_who_is_out_of_step_is_refused_whole(session_id: str, epoch: int, code: int) -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        session = Session(client)
+        await session.fetch({("t", 0): 0})
+        asked = {"known": session.session_id, "unknown": session.session_id ^ 1, "none": 0}[session_id]
+        response = await client.ask(fetch_request({("t", 0): 0}, session_id=asked, session_epoch=epoch), 12)
+        assert (response.error_code, response.session_id, response.responses) == (code, 0, [])
+
+
+async def test_a_session_by_name_cannot_go_on_by_id() -> None:
+    async with peer() as client:
+        topic_id = await client.create()
+        session = Session(client)
+        await session.fetch({("t", 0): 0})
+        topics = [FetchRequestTopic(topic_id=topic_id, partitions=[FetchRequestPartition(partition=0)])]
+        request = FetchRequest(session_id=session.session_id, session_epoch=1, topics=topics)
+        response = await client.ask(request, 13)
+        assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+async def test_a_closed_session_is_gone() -> None:
+    async with peer() as client:
+        await fill(client, 1)
+        session = Session(client)
+        await session.fetch({("t", 0): 0})
+        closing = fetch_request({}, session_id=session.session_id, session_epoch=-1)
+        response = await client.ask(closing, 12)
+        assert (response.error_code, response.session_id) == (0, 0)
+        assert len(client.broker.fetch_sessions) == 0
+
+
+async def test_a_topic_recreated_under_a_session_is_told_with_its_new_start() -> None:
+    async with peer() as client:
+        await fill(client, 3)
+        session = Session(client)
+        await session.fetch({("t", 0): 3})
+        await client.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+        assert (await session.fetch({}))["t", 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await fill(client, 1)
+        assert (await session.fetch({}))["t", 0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert values((await session.fetch({("t", 0): 0}))["t", 0]) == [VALUE]
+
+
+async def test_sessions_have_their_slots() -> None:
+    async with peer(max_incremental_fetch_session_cache_slots="1") as client:
+        await fill(client, 1)
+        first, second = Session(client), Session(client)
+        await first.fetch({("t", 0): 0})
+        await second.fetch({("t", 0): 0})
+        assert (first.session_id > 0, second.session_id) == (True, 0)
+        client.machine.clock.time_ms = NOW_MS + 200_000
+        third = Session(client)
+        await third.fetch({("t", 0): 0})
+        assert third.session_id > 0
