@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,6 +81,6 @@ def resolve(
 
 def complaint(output: str) -> str:
     """The first line of a tool's output that looks like its reason, cut to a readable length."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines() if line.strip()]
     marked = [line for line in lines if "error" in line.lower() or "require" in line.lower()]
     return next(iter(marked or lines[-1:]), "no message")[:200]
