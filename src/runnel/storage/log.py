@@ -86,7 +86,7 @@ class Log:
         self.recovery_point = recovery_point
         self.flushed_ms = clock.monotonic_ms()
         # Called after a truncation: the recovery point on the disk must not stay above the log's end.
-        self.on_truncation: Callable[[], None] = lambda: None
+        self.on_truncation: Callable[[], None] = _nothing
         self._folder = folder
         self._clock = clock
         self._active = segments[-1]
@@ -202,7 +202,9 @@ class Log:
         try:
             return self._locate(offset, size_bytes_max, up_to_offset, min_one_batch)
         except StorageError as error:
-            self._folder.note(error)
+            # The files of a deleted partition are gone, and that is nobody's failure.
+            if not self._is_closed:
+                self._folder.note(error)
             raise
 
     def _locate(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> FileRange:
@@ -222,17 +224,12 @@ class Log:
                     return EMPTY_RANGE
                 size_bytes_max = header.size_bytes
             size_bytes = min(size_bytes_max, end - position)
-            return FileRange(segment.file, position, size_bytes) if size_bytes > 0 else EMPTY_RANGE
+            return FileRange(segment.file, position, size_bytes, self._folder) if size_bytes > 0 else EMPTY_RANGE
         return EMPTY_RANGE
 
     def read(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> Buffer:
         """Locate and read, waiting for the disk."""
-        found = self.locate(offset, size_bytes_max, up_to_offset, min_one_batch)
-        try:
-            return found.read()
-        except StorageError as error:
-            self._folder.note(error)
-            raise
+        return self.locate(offset, size_bytes_max, up_to_offset, min_one_batch).read()
 
     def _floor(self, offset: int) -> int:
         """The number of the segment that `offset` belongs to."""
@@ -412,8 +409,15 @@ class Log:
             self.abandon()
 
     def abandon(self) -> None:
-        """Take no more appends and write nothing."""
+        """Take no more appends and write nothing. Whoever holds a range may still read it."""
         self._is_closed = True
+        self.on_truncation = _nothing
+        for segment in self.segments:
+            segment.release()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _base_offset(segment: Segment) -> int:

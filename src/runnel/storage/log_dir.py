@@ -4,6 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from threading import Lock
 from uuid import UUID, uuid4
 
 from runnel.base.clock import Clock
@@ -71,6 +72,9 @@ class LogDir:
         # Partitions that are gone but may still have offsets in the checkpoints, which a new one of
         # the same name must not inherit.
         self._stale: set[TopicPartition] = set()
+        # A checkpoint may be written in a worker thread while the event loop truncates a log. The
+        # lower recovery point must be the one that stays on the disk.
+        self._checkpoint_lock = Lock()
 
     @classmethod
     def open(
@@ -173,8 +177,8 @@ class LogDir:
         suffix = f"-{partition}.{self._new_id()}{DELETE_SUFFIX}"
         target = self._path(topic[: _FILE_NAME_SIZE_MAX - len(suffix)] + suffix)
         with self._folder.judging():
-            self._folder.fs.rename(log.directory, target)
             log.abandon()
+            self._folder.fs.rename(log.directory, target)
             del self.logs[key]
             self.topic_ids.pop(key, None)
             self._deleted.append(target)
@@ -207,17 +211,19 @@ class LogDir:
         """Write down where recovery has to begin and where logs begin."""
         with self._folder.judging():
             self._write_recovery_points()
-            starts = {
-                key: log.log_start_offset
-                for key, log in self.logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-            write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
-            self._stale.clear()
+            with self._checkpoint_lock:
+                starts = {
+                    key: log.log_start_offset
+                    for key, log in tuple(self.logs.items())
+                    if log.log_start_offset > log.segments[0].base_offset
+                }
+                write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
+                self._stale.clear()
 
     def _write_recovery_points(self) -> None:
-        points = {key: log.recovery_point for key, log in self.logs.items()}
-        write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
+        with self._checkpoint_lock:
+            points = {key: log.recovery_point for key, log in tuple(self.logs.items())}
+            write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
         """Close every log. Only when all of it reached the disk is the stop marked as clean.

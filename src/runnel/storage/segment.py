@@ -94,6 +94,10 @@ class Segment:
             self._file = self._fs.open(self.path(LOG_SUFFIX))
         return self._file
 
+    def release(self) -> None:
+        """Let go of the file, which closes when nobody reads from it any more."""
+        self._file = None
+
     @property
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:

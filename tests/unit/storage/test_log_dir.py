@@ -291,3 +291,29 @@ def test_on_a_real_disk(tmp_path: Path, bench) -> None:
         cached = found.read_cached()
         assert cached is None or bytes(cached) == found.read()
         log_dir.close(clean=clean)
+
+
+def test_closing_closes_the_files_at_once(tmp_path: Path, bench) -> None:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("no /proc")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    log_dir = LogDir.open(RealFileSystem(), str(tmp_path / "data"), SystemClock(), lambda topic: SMALL)
+    for partition in range(10):
+        log = log_dir.create("t", partition, TOPIC_ID, SMALL)
+        for _ in range(20):
+            bench.append(log, b"v")
+    assert len(list(Path("/proc/self/fd").iterdir())) > before + 10
+    log_dir.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_reading_a_deleted_partition_blames_no_disk(fs, bench, open_dir) -> None:
+    log_dir = open_dir()
+    log = log_dir.create("t", 0, TOPIC_ID, SMALL)
+    for _ in range(20):
+        bench.append(log, b"v")
+    log_dir.delete("t", 0)
+    log_dir.purge()
+    with pytest.raises(StorageError):
+        log.read(0, 1000, 20, min_one_batch=True)
+    assert not log_dir.is_offline
