@@ -22,12 +22,17 @@ def conditions(*packages: str) -> dict[str, str]:
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "file system of the data": _file_system(Path(tempfile.gettempdir())),
-        "load before the run": f"{os.getloadavg()[0]:.1f}",
+        "load before the run": load(),
         "Python": platform.python_version(),
         **{package: metadata.version(package) for package in packages},
     }
     java = _java()
     return found | ({"Java": java} if java else {})
+
+
+def load() -> str:
+    """Runnable processes over the last minute; more than the cores before a run means a disturbed one."""
+    return f"{os.getloadavg()[0]:.1f}"
 
 
 def _processor() -> str:

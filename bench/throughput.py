@@ -1,6 +1,6 @@
 """Produce and consume throughput next to a bare loopback copy and to Apache Kafka, in one run.
 
-    python -m bench.throughput [--rounds 5] [--mb 400] [--seconds 6] [--only runnel,kafka]
+    python -m bench.throughput [--rounds 5] [--mb 200] [--seconds 6] [--only runnel,kafka]
 
 All targets run at once and take turns, round by round, so that a machine that changes its
 speed changes it for all of them; what is reported is the median of the rounds. One round
@@ -105,7 +105,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.throughput", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds (default 5)")
-    parser.add_argument("--mb", type=int, default=400, help="most megabytes of payload in a phase (default 400)")
+    parser.add_argument("--mb", type=int, default=200, help="most megabytes of payload in a phase (default 200)")
     parser.add_argument("--seconds", type=float, default=6.0, help="most seconds of producing in a phase (default 6)")
     parser.add_argument("--only", default="runnel,kafka", help="the brokers to measure (default runnel,kafka)")
     parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
@@ -116,6 +116,7 @@ def main() -> int:
         if not targets:
             return 1
         found = measure(targets, arguments.rounds, arguments.mb * 1_000_000, arguments.seconds)
+    conditions["load after the run"] = machine.load()
     result = {
         "command": machine.command_line(
             "bench.throughput", rounds=arguments.rounds, mb=arguments.mb, seconds=f"{arguments.seconds:g}"
