@@ -6,7 +6,7 @@ one fails in that version only. These tests go through all of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -17,54 +17,12 @@ from hypothesis import strategies as st
 from tests.protocol.sample import full_message, messages
 from tests.unit.sample import BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer
+from tests.unit.server.handlers.sensible import BUILDERS, sensible
 
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.frame import RequestHeader, decode_response, encode_response
 from runnel.protocol.message import Message
-from runnel.protocol.messages.api_versions import ApiVersionsRequest
-from runnel.protocol.messages.cluster import (
-    DescribeClusterRequest,
-    DescribeLogDirsRequest,
-    DescribeLogDirsRequestTopic,
-)
-from runnel.protocol.messages.config import (
-    AlterConfigsRequest,
-    AlterConfigsRequestConfig,
-    AlterConfigsRequestResource,
-    DescribeConfigsRequest,
-    DescribeConfigsRequestResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestConfig,
-    IncrementalAlterConfigsRequestResource,
-    ListConfigResourcesRequest,
-)
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from runnel.protocol.messages.offset import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochRequestPartition,
-    OffsetForLeaderEpochRequestTopic,
-)
-from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.messages.producer import InitProducerIdRequest
-from runnel.protocol.messages.topic import (
-    CreatePartitionsRequest,
-    CreatePartitionsRequestTopic,
-    CreateTopicsRequest,
-    CreateTopicsRequestTopic,
-    DeleteTopicsRequest,
-    DeleteTopicsRequestTopic,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsRequestTopic,
-)
 from runnel.protocol.registry import response_type
 from runnel.server.api import APIS
 from runnel.server.connection import ConnectionClosed
@@ -76,8 +34,6 @@ CASES = [
     for version in range(served.version_min, served.version_max + 1)
 ]
 every_api_and_version = pytest.mark.parametrize(("key", "version"), CASES)
-
-TOPIC, TOPIC_BY_ID = 2, 6
 
 # These versions have no place for an error. As in Kafka they list no folder at all, which clients take for a refusal.
 SPEECHLESS = {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
@@ -119,109 +75,6 @@ def _desk() -> Iterator[Desk]:
 
 
 # --- sensible requests
-
-
-def sensible(key: int, version: int, topic_id: UUID, name: str = "t") -> Message:
-    """A request that any client might send in this version, about one topic."""
-    by_id = {"topic_id": topic_id}
-    own = f"-{version}" if name == "t" else ""
-    build: dict[int, Callable[[], Message]] = {
-        ApiKey.PRODUCE: lambda: ProduceRequest(
-            acks=-1,
-            timeout_ms=100,
-            topic_data=[
-                ProduceRequestTopic(
-                    **(by_id if version >= 13 else {"name": name}),
-                    partition_data=[ProduceRequestPartition(index=0, records=bytes(make_batch(b"more")))],
-                )
-            ],
-        ),
-        ApiKey.FETCH: lambda: FetchRequest(
-            replica_id=-1,
-            max_wait_ms=0,
-            min_bytes=1,
-            max_bytes=1000,
-            topics=[
-                FetchRequestTopic(
-                    **(by_id if version >= 13 else {"topic": name}),
-                    partitions=[FetchRequestPartition(partition=0, partition_max_bytes=1000)],
-                )
-            ],
-        ),
-        ApiKey.LIST_OFFSETS: lambda: ListOffsetsRequest(
-            replica_id=-1,
-            topics=[
-                ListOffsetsRequestTopic(
-                    name=name, partitions=[ListOffsetsRequestPartition(partition_index=0, timestamp=-1)]
-                )
-            ],
-        ),
-        ApiKey.METADATA: lambda: MetadataRequest(topics=[MetadataRequestTopic(name=name)]),
-        ApiKey.FIND_COORDINATOR: lambda: (
-            FindCoordinatorRequest(coordinator_keys=["g", "h"]) if version >= 4 else FindCoordinatorRequest(key="g")
-        ),
-        ApiKey.API_VERSIONS: lambda: (
-            ApiVersionsRequest(client_software_name="peer", client_software_version="1.0")
-            if version >= 3
-            else ApiVersionsRequest()
-        ),
-        ApiKey.CREATE_TOPICS: lambda: CreateTopicsRequest(
-            topics=[CreateTopicsRequestTopic(name=f"new-{version}", num_partitions=1, replication_factor=1)]
-        ),
-        ApiKey.DELETE_TOPICS: lambda: (
-            DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name="doomed" + own if own else name)])
-            if version >= TOPIC_BY_ID
-            else DeleteTopicsRequest(topic_names=["doomed" + own if own else name])
-        ),
-        ApiKey.DELETE_RECORDS: lambda: DeleteRecordsRequest(
-            topics=[
-                DeleteRecordsRequestTopic(
-                    name=name, partitions=[DeleteRecordsRequestPartition(partition_index=0, offset=1)]
-                )
-            ]
-        ),
-        ApiKey.INIT_PRODUCER_ID: lambda: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda: OffsetForLeaderEpochRequest(
-            topics=[
-                OffsetForLeaderEpochRequestTopic(
-                    topic=name, partitions=[OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)]
-                )
-            ]
-        ),
-        ApiKey.DESCRIBE_CONFIGS: lambda: DescribeConfigsRequest(
-            resources=[DescribeConfigsRequestResource(resource_type=TOPIC, resource_name=name)], include_synonyms=True
-        ),
-        ApiKey.ALTER_CONFIGS: lambda: AlterConfigsRequest(
-            resources=[
-                AlterConfigsRequestResource(
-                    resource_type=TOPIC,
-                    resource_name=name,
-                    configs=[AlterConfigsRequestConfig(name="retention.ms", value="9999999")],
-                )
-            ]
-        ),
-        ApiKey.DESCRIBE_LOG_DIRS: lambda: DescribeLogDirsRequest(
-            topics=[DescribeLogDirsRequestTopic(topic=name, partitions=[0])]
-        ),
-        ApiKey.CREATE_PARTITIONS: lambda: CreatePartitionsRequest(
-            topics=[CreatePartitionsRequestTopic(name="growing" + own if own else name, count=2, assignments=None)]
-        ),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda: IncrementalAlterConfigsRequest(
-            resources=[
-                IncrementalAlterConfigsRequestResource(
-                    resource_type=TOPIC,
-                    resource_name=name,
-                    configs=[IncrementalAlterConfigsRequestConfig(name="retention.ms", value="8888888")],
-                )
-            ]
-        ),
-        ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest,
-        ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda: DescribeTopicPartitionsRequest(
-            topics=[DescribeTopicPartitionsRequestTopic(name=name)]
-        ),
-    }
-    return build[key]()
 
 
 def error_codes(message: Any) -> list[int]:
@@ -269,8 +122,8 @@ def test_a_topic_that_is_not_there_is_told_in_every_version(desk: Desk, key: Api
     assert set(error_codes(response)) <= ABOUT_TOPICS[key] | {0}
 
 
-def test_every_api_has_a_sensible_request(desk: Desk) -> None:
-    assert [key for key in APIS if sensible(key, APIS[key].version_max, desk.topic_id).SCHEMA.key != key] == []
+def test_every_api_has_a_sensible_request() -> None:
+    assert BUILDERS.keys() == APIS.keys()
 
 
 # --- refusals

@@ -1,0 +1,197 @@
+"""One request for each API that any client might send, in any version that is served."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from tests.unit.sample import make_batch
+
+from runnel.protocol.api_key import ApiKey
+from runnel.protocol.message import Message
+from runnel.protocol.messages import (
+    api_versions,
+    cluster,
+    config,
+    coordinator,
+    fetch,
+    metadata,
+    offset,
+    produce,
+    producer,
+    topic,
+)
+
+TOPIC = 2
+
+
+class About(NamedTuple):
+    """The version, and the topic that a request is about."""
+
+    version: int
+    topic_id: UUID
+    name: str
+
+    def apart(self, prefix: str) -> str:
+        """A topic for this version alone, because the request changes it; a topic that is not there stays itself."""
+        return f"{prefix}-{self.version}" if self.name == "t" else self.name
+
+
+Build = Callable[[About], Message]
+BUILDERS: dict[int, Build] = {}
+
+
+def sensible(key: int, version: int, topic_id: UUID, name: str = "t") -> Message:
+    """A request about the topic `t`, or about another one by its name and id."""
+    return BUILDERS[key](About(version, topic_id, name))
+
+
+def _for(key: ApiKey) -> Callable[[Build], Build]:
+    def enter(build: Build) -> Build:
+        BUILDERS[key] = build
+        return build
+
+    return enter
+
+
+# --- data
+
+
+@_for(ApiKey.PRODUCE)
+def _produce(about: About) -> Message:
+    data = [produce.ProduceRequestPartition(index=0, records=bytes(make_batch(b"more")))]
+    by_id = about.version >= 13
+    named = produce.ProduceRequestTopic(
+        name="" if by_id else about.name, topic_id=about.topic_id if by_id else UUID(int=0), partition_data=data
+    )
+    return produce.ProduceRequest(acks=-1, timeout_ms=100, topic_data=[named])
+
+
+@_for(ApiKey.FETCH)
+def _fetch(about: About) -> Message:
+    partitions = [fetch.FetchRequestPartition(partition=0, partition_max_bytes=1000)]
+    by_id = about.version >= 13
+    named = fetch.FetchRequestTopic(
+        topic="" if by_id else about.name, topic_id=about.topic_id if by_id else UUID(int=0), partitions=partitions
+    )
+    return fetch.FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=1000, topics=[named])
+
+
+@_for(ApiKey.LIST_OFFSETS)
+def _list_offsets(about: About) -> Message:
+    partitions = [offset.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)]
+    return offset.ListOffsetsRequest(
+        replica_id=-1, topics=[offset.ListOffsetsRequestTopic(name=about.name, partitions=partitions)]
+    )
+
+
+@_for(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def _offset_for_leader_epoch(about: About) -> Message:
+    partitions = [offset.OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)]
+    return offset.OffsetForLeaderEpochRequest(
+        topics=[offset.OffsetForLeaderEpochRequestTopic(topic=about.name, partitions=partitions)]
+    )
+
+
+@_for(ApiKey.DELETE_RECORDS)
+def _delete_records(about: About) -> Message:
+    partitions = [offset.DeleteRecordsRequestPartition(partition_index=0, offset=1)]
+    return offset.DeleteRecordsRequest(
+        topics=[offset.DeleteRecordsRequestTopic(name=about.name, partitions=partitions)]
+    )
+
+
+@_for(ApiKey.INIT_PRODUCER_ID)
+def _init_producer_id(_about: About) -> Message:
+    return producer.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+
+
+# --- the cluster
+
+
+@_for(ApiKey.API_VERSIONS)
+def _api_versions(about: About) -> Message:
+    if about.version < 3:
+        return api_versions.ApiVersionsRequest()
+    return api_versions.ApiVersionsRequest(client_software_name="peer", client_software_version="1.0")
+
+
+@_for(ApiKey.METADATA)
+def _metadata(about: About) -> Message:
+    return metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=about.name)])
+
+
+@_for(ApiKey.FIND_COORDINATOR)
+def _find_coordinator(about: About) -> Message:
+    if about.version < 4:
+        return coordinator.FindCoordinatorRequest(key="g")
+    return coordinator.FindCoordinatorRequest(coordinator_keys=["g", "h"])
+
+
+@_for(ApiKey.DESCRIBE_CLUSTER)
+def _describe_cluster(_about: About) -> Message:
+    return cluster.DescribeClusterRequest()
+
+
+@_for(ApiKey.DESCRIBE_LOG_DIRS)
+def _describe_log_dirs(about: About) -> Message:
+    return cluster.DescribeLogDirsRequest(
+        topics=[cluster.DescribeLogDirsRequestTopic(topic=about.name, partitions=[0])]
+    )
+
+
+# --- topics
+
+
+@_for(ApiKey.CREATE_TOPICS)
+def _create_topics(about: About) -> Message:
+    new = topic.CreateTopicsRequestTopic(name=about.apart("new"), num_partitions=1, replication_factor=1)
+    return topic.CreateTopicsRequest(topics=[new])
+
+
+@_for(ApiKey.DELETE_TOPICS)
+def _delete_topics(about: About) -> Message:
+    name = about.apart("doomed")
+    if about.version < 6:
+        return topic.DeleteTopicsRequest(topic_names=[name])
+    return topic.DeleteTopicsRequest(topics=[topic.DeleteTopicsRequestTopic(name=name)])
+
+
+@_for(ApiKey.CREATE_PARTITIONS)
+def _create_partitions(about: About) -> Message:
+    grown = topic.CreatePartitionsRequestTopic(name=about.apart("growing"), count=2, assignments=None)
+    return topic.CreatePartitionsRequest(topics=[grown])
+
+
+@_for(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+def _describe_topic_partitions(about: About) -> Message:
+    return topic.DescribeTopicPartitionsRequest(topics=[topic.DescribeTopicPartitionsRequestTopic(name=about.name)])
+
+
+# --- configuration
+
+
+@_for(ApiKey.DESCRIBE_CONFIGS)
+def _describe_configs(about: About) -> Message:
+    asked = config.DescribeConfigsRequestResource(resource_type=TOPIC, resource_name=about.name)
+    return config.DescribeConfigsRequest(resources=[asked], include_synonyms=True)
+
+
+@_for(ApiKey.ALTER_CONFIGS)
+def _alter_configs(about: About) -> Message:
+    configs = [config.AlterConfigsRequestConfig(name="retention.ms", value="9999999")]
+    resource = config.AlterConfigsRequestResource(resource_type=TOPIC, resource_name=about.name, configs=configs)
+    return config.AlterConfigsRequest(resources=[resource])
+
+
+@_for(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def _incremental_alter_configs(about: About) -> Message:
+    configs = [config.IncrementalAlterConfigsRequestConfig(name="retention.ms", value="8888888")]
+    resource = config.IncrementalAlterConfigsRequestResource(
+        resource_type=TOPIC, resource_name=about.name, configs=configs
+    )
+    return config.IncrementalAlterConfigsRequest(resources=[resource])
+
+
+@_for(ApiKey.LIST_CONFIG_RESOURCES)
+def _list_config_resources(_about: About) -> Message:
+    return config.ListConfigResourcesRequest()
