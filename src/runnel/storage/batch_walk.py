@@ -1,9 +1,10 @@
 """Going through a segment file batch by batch."""
 
 from collections.abc import Iterator
+from struct import Struct
 
-from runnel.base.limits import SCAN_CHUNK_BYTES
-from runnel.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
+from runnel.base.limits import LOOKUP_CHUNK_BYTES, SCAN_CHUNK_BYTES
+from runnel.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 from runnel.records.error import CorruptBatch, TruncatedBatch
 from runnel.storage.fs import File
 
@@ -25,6 +26,42 @@ def walk_headers(file: File, position: int, end: int, chunk_bytes: int) -> Itera
             raise TruncatedBatch(f"{end - position} bytes of a batch of {size_bytes}")
         yield position, header
         position += size_bytes
+
+
+# Base offset, length, magic and last offset delta: what it takes to pass a batch by.
+_PLACE = Struct(">qi4xb6xi")
+
+
+def find_batch(
+    file: File, position: int, end: int, offset: int, indexed_offset: int | None = None
+) -> tuple[int, BatchHeader] | None:
+    """The position and header of the first batch in [position, end) that ends at `offset` or above.
+
+    Every fetch comes through here, mostly past a few batches, so this reads no more of each
+    than it needs. Raises like `walk_headers`, and also when the first batch does not end with
+    `indexed_offset`, as an index said.
+    """
+    unpack_from = _PLACE.unpack_from
+    while position < end:
+        chunk = file.read_at(position, min(LOOKUP_CHUNK_BYTES, end - position))
+        start = 0
+        header_start_max = len(chunk) - HEADER_SIZE
+        while start <= header_start_max:
+            base_offset, length, magic, last_offset_delta = unpack_from(chunk, start)
+            if indexed_offset is not None:
+                if base_offset + last_offset_delta != indexed_offset:
+                    raise CorruptBatch(f"no batch at {position} ends with {indexed_offset}")
+                indexed_offset = None
+            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or base_offset + last_offset_delta >= offset:
+                header = read_header(chunk, start)
+                if header.size_bytes > end - position - start:
+                    raise TruncatedBatch(f"{end - position - start} bytes of a batch of {header.size_bytes}")
+                return position + start, header
+            start += length + LOG_OVERHEAD
+        if start == 0:
+            raise TruncatedBatch(f"{len(chunk)} bytes are too few for a batch header")
+        position += start
+    return None
 
 
 def walk_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:

@@ -62,7 +62,7 @@ class EpochCache:
 
         (-1, -1) when `epoch` is unknown because it is newer than all there are, or undefined.
         """
-        if epoch == NO_EPOCH or epoch > self.latest:
+        if not self._starts or epoch == NO_EPOCH or epoch > self.latest:
             return NO_EPOCH, NO_OFFSET
         if epoch == self.latest:
             return epoch, log_end_offset

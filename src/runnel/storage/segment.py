@@ -14,7 +14,7 @@ from runnel.base.limits import LOOKUP_CHUNK_BYTES, SCAN_CHUNK_BYTES
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader
 from runnel.records.error import RecordError
-from runnel.storage.batch_walk import walk_headers
+from runnel.storage.batch_walk import find_batch, walk_headers
 from runnel.storage.error import StorageError
 from runnel.storage.fs import Buffer, File, FileSystem, write_atomically
 from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
@@ -43,6 +43,7 @@ class Segment:
         "_first_timestamp",
         "_fs",
         "_interval_bytes",
+        "_is_rebuilt",
         "_maximum",
         "_offset_index",
         "_time_index",
@@ -69,6 +70,8 @@ class Segment:
         self.base_offset = base_offset
         self.size_bytes = size_bytes
         self.created_ms = created_ms
+        # Whether the indexes were made from the log in this process rather than read from their files.
+        self._is_rebuilt = False
         # Whether bytes of a failed append may stand after the last batch.
         self.is_torn = False
 
@@ -184,24 +187,19 @@ class Segment:
         """The position and header of the first batch that ends at `offset` or above."""
         try:
             return self._find(offset)
-        except (CorruptIndex, RecordError):
-            self.rebuild_indexes()
-        try:
-            return self._find(offset)
-        except (CorruptIndex, RecordError) as error:
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
+        except RecordError as error:
+            # Perhaps only the index is wrong. One that was made from the log itself is not.
+            if self._is_rebuilt:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
+        self.rebuild_indexes()
+        return self.find(offset)
 
     def _find(self, offset: int) -> tuple[int, BatchHeader] | None:
         index = self.offset_index
         entry = index.find(offset)
-        expected = index.offset(entry) if entry >= 0 else -1
-        for position, header in self._walk(index.positions[entry] if entry >= 0 else 0):
-            if expected >= 0 and header.last_offset != expected:
-                raise CorruptIndex(f"entry {entry} says {expected}, the batch there ends with {header.last_offset}")
-            if header.last_offset >= offset:
-                return position, header
-            expected = -1
-        return None
+        if entry < 0:
+            return find_batch(self.file, 0, self.size_bytes, offset)
+        return find_batch(self.file, index.positions[entry], self.size_bytes, offset, index.offset(entry))
 
     def _walk(self, position: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
         return walk_headers(self.file, position, self.size_bytes, chunk_bytes)
@@ -247,6 +245,7 @@ class Segment:
         self._maximum = (-1, self.base_offset)
         self._first_timestamp = None
         self._unindexed_bytes = 0
+        self._is_rebuilt = True
 
     def rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Make the indexes from the log, which was flushed and so is believed except where it is no log."""
