@@ -8,14 +8,14 @@ import pytest
 from tests.tidy.tree import PACKAGE, imported, parse, python_files, shown
 
 LAYERS = (
-    {"base"},
-    {"protocol"},
-    {"records", "config"},
-    {"storage", "machines"},
-    {"coordination"},
-    {"runtime"},
-    {"server", "client"},
-    {"testing", "cli"},
+    ("base",),
+    ("protocol",),
+    ("records", "config"),
+    ("storage", "machines"),
+    ("coordination",),
+    ("runtime",),
+    ("server", "client"),
+    ("testing", "cli"),
 )
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
