@@ -19,6 +19,10 @@ HEADER_TAGGED_FIELDS_MAX = 64
 # A client id or topic name in a log line: enough to recognise it, too little to flood the log.
 LOG_TEXT_LENGTH_MAX = 200
 
+# An error message quotes what the peer sent, which may be as long as a string of the protocol can be; the message must
+# still fit into one.
+ERROR_MESSAGE_LENGTH_MAX = 1000
+
 # One receive buffer serves all connections of an event loop; a frame larger than what is left
 # in it is read straight into its own memory.
 RECEIVE_SCRATCH_BYTES = 64 * 1024
@@ -124,3 +128,9 @@ LINE_BYTES_MAX = 64 * MIB
 # Records become Arrow columns in parts of about this size: large enough that what a part costs by itself
 # does not count, small enough that the memory of one is used again for the next.
 COLUMN_CHUNK_BYTES_MAX = 8 * MIB
+
+# Storage: what the indexes of sealed segments may take in memory, for each log folder. One of a full segment takes
+# 5 MiB at most and a twentieth of that with large batches, so this serves consumers that catch up in dozens of
+# partitions at once. Each segment counts as 64 KiB at least, which bounds the open files by 1024.
+SEALED_INDEX_BYTES_MAX = 64 * MIB
+SEALED_SEGMENT_BYTES_MIN = 64 * 1024
