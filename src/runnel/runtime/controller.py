@@ -1,6 +1,7 @@
 """The shell around the controller's decisions: one at a time, committed, then carried out."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID, uuid4
 
@@ -8,6 +9,10 @@ from runnel.coordination.cluster import ClusterMetadata
 from runnel.machines.controller.image import Topic
 from runnel.machines.controller.record import ConfigKind, ConfigRecord, Record
 from runnel.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.storage.error import StorageError
+
+log = logging.getLogger("runnel.runtime")
 
 _RESERVED_IDS = {UUID(int=0), UUID(int=1)}  # Kafka: no topic, and the metadata topic
 
@@ -33,7 +38,7 @@ class Controller:
             records = decide_create(self._metadata.image, new, topic_id, self._broker_ids, defaults)
             if validate_only:
                 return Topic(new.name, UUID(int=0), records[0].assignment)  # type: ignore[union-attr]
-            await self._metadata.commit(records)
+            await self._commit(records)
             topic = self._metadata.image.topics[new.name]
         await self._carried_out()
         return topic
@@ -66,5 +71,13 @@ class Controller:
             records = decide()
             if validate_only:
                 return
-            await self._metadata.commit(records)
+            await self._commit(records)
         await self._carried_out()
+
+    async def _commit(self, records: Sequence[Record]) -> None:
+        try:
+            await self._metadata.commit(records)
+        except StorageError as error:
+            # An outcome for this one change: others of the same request may have been made already.
+            log.error("the metadata could not be written: %s", error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata could not be written") from error

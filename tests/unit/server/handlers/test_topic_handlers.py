@@ -1,13 +1,17 @@
 """CreateTopics, DeleteTopics, CreatePartitions and DescribeTopicPartitions."""
 
+import errno
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.sample import make_batch
+from tests.unit.sample import BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, peer
 
 from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
+from runnel.coordination.memory import MemoryStore
+from runnel.coordination.store import Operation
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.topic import (
     CreatePartitionsRequest,
@@ -23,6 +27,7 @@ from runnel.protocol.messages.topic import (
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopic,
 )
+from runnel.storage.error import StorageError
 
 NO_ID = UUID(int=0)
 
@@ -115,6 +120,36 @@ async def test_a_request_for_too_many_partitions_is_refused_whole(validate_only:
             (name, ErrorCode.POLICY_VIOLATION) for name in "abc"
         ]
         assert client.broker.image.topics == {}
+
+
+class FullStore(MemoryStore):
+    """A metadata store whose disk is full when a topic with this name comes."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        if any(operation.path.startswith(f"/brokers/topics/{self.name}") for operation in operations):
+            raise StorageError("/data/metadata", OSError(errno.ENOSPC, "full"))
+        await super().commit(operations)
+
+
+async def test_a_topic_that_cannot_be_stored_does_not_hide_those_that_were(caplog: pytest.LogCaptureFixture) -> None:
+    """A full disk under the metadata answered for the whole request. Topics that had been created before it were told
+    to have failed too."""
+    machine = BrokerInMemory()
+    store = machine.store = FullStore("b")
+    async with peer(machine) as client:
+        assert await created(client, new("a"), new("b"), new("c")) == [
+            ("a", 0),
+            ("b", ErrorCode.KAFKA_STORAGE_ERROR),
+            ("c", 0),
+        ]
+        assert set(client.broker.image.topics) == {"a", "c"}
+        assert "full" in caplog.text
+        store.name = "-"
+        assert await created(client, new("b")) == [("b", 0)]
 
 
 # --- DeleteTopics
