@@ -1,10 +1,11 @@
-"""A log folder's file system and whether it can still be believed."""
+"""What the logs of one log folder share: the file system, whether it can still be believed, and memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem
+from runnel.storage.index_cache import IndexCache
 
 
 class Folder:
@@ -15,12 +16,13 @@ class Folder:
     therefore stays offline until the process starts again and reads what is really there.
     """
 
-    __slots__ = ("failure", "fs", "path")
+    __slots__ = ("failure", "fs", "index_cache", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.fs = fs
         self.path = path
         self.failure: StorageError | None = None
+        self.index_cache = IndexCache()
 
     @property
     def is_offline(self) -> bool:

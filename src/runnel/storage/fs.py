@@ -42,6 +42,8 @@ class File(Protocol):
     def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
         """Read like `read_at` if that needs no disk, else return None."""
 
+    def size_bytes(self) -> int: ...
+
     def truncate(self, size_bytes: int) -> None: ...
 
     def sync(self) -> None: ...
@@ -173,6 +175,10 @@ class RealFile:
 
         def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
             return self.read_at(position, size_bytes)
+
+    def size_bytes(self) -> int:
+        with _wrapped(self.path):
+            return os.fstat(self.descriptor).st_size
 
     def truncate(self, size_bytes: int) -> None:
         with _wrapped(self.path):

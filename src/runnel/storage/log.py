@@ -13,7 +13,6 @@ What may run elsewhere is given away as a value: `FileRange.read` and `Flush.run
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import NamedTuple
 
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
@@ -23,8 +22,9 @@ from runnel.storage import retention, timestamp_lookup
 from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.error import StorageError
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
+from runnel.storage.flush import Flush
 from runnel.storage.folder import Folder
-from runnel.storage.fs import Buffer, File
+from runnel.storage.fs import Buffer
 from runnel.storage.log_config import LogConfig
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
@@ -32,30 +32,6 @@ from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, wr
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.segment import Segment
 from runnel.storage.timestamp_lookup import TimestampOffset
-
-
-class Flush(NamedTuple):
-    """Everything that has to be synced before a log is durable up to an offset."""
-
-    folder: Folder
-    directory: str
-    files: tuple[File, ...]
-    paths: tuple[str, ...]
-    end_offset: int
-    truncation_count: int
-
-    def run(self) -> None:
-        """Sync it, on any thread. A failure takes the log folder offline for good."""
-        self.folder.check()
-        try:
-            for file in self.files:
-                file.sync()
-            for path in self.paths:
-                self.folder.fs.sync_file(path)
-            self.folder.fs.sync_directory(self.directory)
-        except StorageError as error:
-            self.folder.fail(error)
-            raise
 
 
 class Log:
@@ -161,7 +137,7 @@ class Log:
         if old.is_torn:
             old.cut_tail()
         fs = self._folder.fs
-        old.write_indexes()
+        old.seal()
         write_snapshot(fs, self.directory, self.log_end_offset, self.producers)
         segment = self._create_segment(self.log_end_offset)
         self.segments.append(segment)
@@ -180,7 +156,7 @@ class Log:
 
     def _create_segment(self, base_offset: int) -> Segment:
         interval_bytes, now_ms = self.config.index_interval_bytes, self._clock.now_ms()
-        return Segment.create(self._folder.fs, self.directory, base_offset, interval_bytes, now_ms)
+        return Segment.create(self._folder, self.directory, base_offset, interval_bytes, now_ms)
 
     # Reading
 
@@ -324,6 +300,7 @@ class Log:
                 self._active = self.segments[-1]
                 self.log_end_offset = removed.base_offset
                 removed.delete()
+            self._active.unseal()
             self.log_end_offset = self._active.truncate_to(offset)
             self._after_truncation()
 

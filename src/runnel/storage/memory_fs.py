@@ -131,6 +131,10 @@ class MemoryFile:
             return None
         return bytes(self._content.data[position : position + size_bytes])
 
+    def size_bytes(self) -> int:
+        self._fs.enter("size_bytes", self.path)
+        return len(self._content.data)
+
     def truncate(self, size_bytes: int) -> None:
         self._fs.enter("truncate", self.path)
         self._content.truncate(size_bytes)

@@ -85,7 +85,7 @@ class _Opening:
 
     def _segment(self, base_offset: int, size_bytes: int, created_ms: int) -> Segment:
         interval_bytes = self._config.index_interval_bytes
-        return Segment(self._fs, self._directory, base_offset, size_bytes, interval_bytes, created_ms)
+        return Segment(self._folder, self._directory, base_offset, size_bytes, interval_bytes, created_ms)
 
     def clean_end(self, recovery_point: int | None) -> int | None:
         """The end of a log that was closed, None if it does not look like one."""
@@ -118,7 +118,7 @@ class _Opening:
                 break
 
     def _seal(self, segment: Segment) -> None:
-        segment.write_indexes()
+        segment.seal()
         write_snapshot(self._fs, self._directory, self.end_offset, self._producers)
 
     def _scan_segment(self, segment: Segment) -> bool:
@@ -180,7 +180,10 @@ class _Opening:
             self._epochs.clear()
             self._producers.entries = {}
             now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes
-            self._segments = [Segment.create(self._fs, self._directory, self._start_offset, interval_bytes, now_ms)]
+            self._segments = [Segment.create(self._folder, self._directory, self._start_offset, interval_bytes, now_ms)]
+        for segment in self._segments[:-1]:
+            segment.is_sealed = True
+        self._segments[-1].unseal()
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         self._epochs.truncate_end(self.end_offset)
         self._epochs.truncate_start(self._start_offset)

@@ -16,6 +16,7 @@ from runnel.records.batch import BatchHeader
 from runnel.records.error import RecordError
 from runnel.storage.batch_walk import find_batch, walk_headers
 from runnel.storage.error import StorageError
+from runnel.storage.folder import Folder
 from runnel.storage.fs import Buffer, File, FileSystem, write_atomically
 from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from runnel.storage.offset_index import CorruptIndex, OffsetIndex
@@ -38,6 +39,7 @@ class Segment:
     """A segment file and what is known of it without reading it."""
 
     __slots__ = (
+        "_cache",
         "_directory",
         "_file",
         "_first_timestamp",
@@ -50,14 +52,16 @@ class Segment:
         "_unindexed_bytes",
         "base_offset",
         "created_ms",
+        "is_sealed",
         "is_torn",
         "size_bytes",
     )
 
     def __init__(
-        self, fs: FileSystem, directory: str, base_offset: int, size_bytes: int, interval_bytes: int, created_ms: int
+        self, folder: Folder, directory: str, base_offset: int, size_bytes: int, interval_bytes: int, created_ms: int
     ) -> None:
-        self._fs = fs
+        self._fs = folder.fs
+        self._cache = folder.index_cache
         self._directory = directory
         self._interval_bytes = interval_bytes
         self._file: File | None = None
@@ -72,19 +76,21 @@ class Segment:
         self.created_ms = created_ms
         # Whether the indexes were made from the log in this process rather than read from their files.
         self._is_rebuilt = False
+        # Whether the index files hold what the indexes in memory do, so that those may be forgotten.
+        self.is_sealed = False
         # Whether bytes of a failed append may stand after the last batch.
         self.is_torn = False
 
     @classmethod
     def create(
-        cls, fs: FileSystem, directory: str, base_offset: int, interval_bytes: int, created_ms: int
+        cls, folder: Folder, directory: str, base_offset: int, interval_bytes: int, created_ms: int
     ) -> "Segment":
         """Make an empty segment file. The caller syncs the folder."""
-        segment = cls(fs, directory, base_offset, 0, interval_bytes, created_ms)
+        segment = cls(folder, directory, base_offset, 0, interval_bytes, created_ms)
         # Index files of an earlier segment of this name would be taken for this one's.
         for suffix in INDEX_SUFFIXES:
-            fs.remove(segment.path(suffix))
-        segment._file = fs.create(segment.path(LOG_SUFFIX))
+            folder.fs.remove(segment.path(suffix))
+        segment._file = folder.fs.create(segment.path(LOG_SUFFIX))
         segment.reset_indexes()
         return segment
 
@@ -99,7 +105,32 @@ class Segment:
 
     def release(self) -> None:
         """Let go of the file, which closes when nobody reads from it any more."""
+        self._cache.discard(self)
         self._file = None
+
+    def forget(self) -> None:
+        """Let go of indexes and file until they are wanted again."""
+        self._offset_index = None
+        self._time_index = None
+        self._file = None
+
+    def seal(self) -> None:
+        """Write the index files of a segment that takes no more batches."""
+        self.write_indexes()
+        self.is_sealed = True
+        self._count_memory()
+
+    def unseal(self) -> None:
+        """Take batches again."""
+        self.is_sealed = False
+        self._cache.discard(self)
+
+    def _count_memory(self) -> None:
+        if self.is_sealed:
+            size_bytes = (
+                len(self._offset_index or ()) * OFFSET_ENTRY_SIZE + len(self._time_index or ()) * TIME_ENTRY_SIZE
+            )
+            self._cache.add(self, size_bytes)
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -108,9 +139,11 @@ class Segment:
                 data = self._fs.read_file(self.path(OFFSET_INDEX_SUFFIX))
                 if data is None:
                     raise CorruptIndex("missing")
-                self._offset_index = OffsetIndex.decode(data, self.base_offset, self.size_bytes)
+                index = self._offset_index = OffsetIndex.decode(data, self.base_offset, self.size_bytes)
+                self._count_memory()
             except CorruptIndex:
                 return self.rebuild_indexes()[0]
+            return index
         return self._offset_index
 
     @property
@@ -118,19 +151,42 @@ class Segment:
         if self._time_index is None:
             try:
                 data = self._fs.read_file(self.path(TIME_INDEX_SUFFIX))
-                if data is None or (not data and self.first_timestamp >= 0):
+                if data is None:
                     raise CorruptIndex("missing")
-                self._time_index = TimeIndex.decode(data, self.base_offset)
+                index = TimeIndex.decode(data, self.base_offset)
+                if index.last()[0] < self.first_timestamp:
+                    raise CorruptIndex("it ends before the first batch")
+                self._time_index = index
+                self._count_memory()
             except CorruptIndex:
                 return self.rebuild_indexes()[1]
+            return index
         return self._time_index
 
     @property
     def maximum(self) -> tuple[int, int]:
         """The largest timestamp, -1 if no record has one, and the last offset of the first batch that has it."""
         if self._maximum is None:
-            self._maximum = self.time_index.last()
+            self._maximum = self._read_last_time_entry() or self.time_index.last()
         return self._maximum
+
+    def _read_last_time_entry(self) -> tuple[int, int] | None:
+        """The end of the time index file, which is all that retention wants to know of a segment.
+
+        None if the file has no end that could be right.
+        """
+        if not self.is_sealed or not self._fs.exists(self.path(TIME_INDEX_SUFFIX)):
+            return None
+        file = self._fs.open(self.path(TIME_INDEX_SUFFIX))
+        position = file.size_bytes() - TIME_ENTRY_SIZE
+        if position < 0 or position % TIME_ENTRY_SIZE:
+            return None
+        ends = file.read_at(0, min(position, TIME_ENTRY_SIZE)) + file.read_at(position, TIME_ENTRY_SIZE)
+        try:
+            last = TimeIndex.decode(ends, self.base_offset).last()
+        except CorruptIndex:
+            return None
+        return last if last[0] >= self.first_timestamp else None
 
     @property
     def first_timestamp(self) -> int:
@@ -259,7 +315,9 @@ class Segment:
         # No later scan will look at this segment, so a half-written file must not stay.
         with suppress(StorageError):
             self.write_indexes(write_atomically)
-        return self.offset_index, self.time_index
+        indexes = self.offset_index, self.time_index
+        self._count_memory()
+        return indexes
 
     def write_indexes(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the index files, the time index with the largest timestamp as its last entry."""
@@ -275,6 +333,7 @@ class Segment:
         """Remove the files. Whoever still reads keeps the bytes until it is done."""
         # The log goes first: an index without a log is dropped by the next start, while a log
         # without an index would be taken for a segment.
+        self._cache.discard(self)
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             self._fs.remove(self.path(suffix))
 

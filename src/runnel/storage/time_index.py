@@ -10,6 +10,7 @@ last entry then is the largest timestamp of the whole segment.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from operator import lt
 from struct import Struct
 
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX, CorruptIndex
@@ -64,11 +65,16 @@ class TimeIndex:
         if len(data) % ENTRY_SIZE:
             raise CorruptIndex(f"{len(data)} bytes are not whole time index entries")
         index = cls(base_offset)
-        last_timestamp, last_offset = -1, -1
-        for timestamp, relative_offset in _ENTRY.iter_unpack(data):
-            if timestamp <= last_timestamp or not last_offset < relative_offset <= RELATIVE_OFFSET_MAX:
-                raise CorruptIndex(f"time index entry {len(index)} is not after the one before it")
-            index.timestamps.append(timestamp)
-            index.relative_offsets.append(relative_offset)
-            last_timestamp, last_offset = timestamp, relative_offset
+        if data:
+            timestamps, relative_offsets = zip(*_ENTRY.iter_unpack(data), strict=True)
+            if timestamps[0] < 0 or relative_offsets[-1] > RELATIVE_OFFSET_MAX:
+                raise CorruptIndex(f"impossible entries from {timestamps[0]} to offset {relative_offsets[-1]}")
+            if not _is_rising(timestamps) or not _is_rising(relative_offsets):
+                raise CorruptIndex("a time index entry is not after the one before it")
+            index.timestamps = array("q", timestamps)
+            index.relative_offsets = array("I", relative_offsets)
         return index
+
+
+def _is_rising(numbers: tuple[int, ...]) -> bool:
+    return all(map(lt, numbers, numbers[1:]))

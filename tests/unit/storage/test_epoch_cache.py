@@ -48,6 +48,7 @@ def test_where_an_epoch_ends(cache: EpochCache, epoch: int, answer: tuple[int, i
 
 def test_an_empty_cache_knows_nothing(fs: MemoryFileSystem) -> None:
     assert EpochCache(fs, "/p").end_offset_for(0, 5) == (-1, -1)
+    assert EpochCache(fs, "/p").end_offset_for(-2, 5) == (-1, -1), "a client may ask for any number"
     assert EpochCache(fs, "/p").latest == -1
     assert EpochCache(fs, "/p").epoch_for(0) == -1
 

@@ -47,7 +47,8 @@ def test_a_clean_start_uses_the_indexes_as_they_are(bench) -> None:
     indexes = [(segment.offset_index.encode(), segment.time_index.encode()) for segment in log.segments]
     reopened = bench.open(SMALL, recovery_point=40, is_clean=True)
     assert [(s.offset_index.encode(), s.time_index.encode()) for s in reopened.segments] == indexes
-    assert reads_of_logs(bench) == 0
+    # One look at the first batch of each, to see that the time index does not end before it.
+    assert reads_of_logs(bench) == len(indexes)
 
 
 def test_a_clean_mark_without_a_believable_recovery_point_is_not_believed(bench) -> None:

@@ -1,0 +1,31 @@
+"""Syncing a log, as a value that a worker thread can be given."""
+
+from typing import NamedTuple
+
+from runnel.storage.error import StorageError
+from runnel.storage.folder import Folder
+from runnel.storage.fs import File
+
+
+class Flush(NamedTuple):
+    """Everything that has to be synced before a log is durable up to an offset."""
+
+    folder: Folder
+    directory: str
+    files: tuple[File, ...]
+    paths: tuple[str, ...]
+    end_offset: int
+    truncation_count: int
+
+    def run(self) -> None:
+        """Sync it, on any thread. A failure takes the log folder offline for good."""
+        self.folder.check()
+        try:
+            for file in self.files:
+                file.sync()
+            for path in self.paths:
+                self.folder.fs.sync_file(path)
+            self.folder.fs.sync_directory(self.directory)
+        except StorageError as error:
+            self.folder.fail(error)
+            raise
