@@ -1,5 +1,6 @@
 """Which sealed segments keep their indexes in memory and their files open."""
 
+from threading import Lock
 from typing import Protocol
 
 from runnel.base.limits import SEALED_INDEX_BYTES_MAX, SEALED_SEGMENT_BYTES_MIN
@@ -23,21 +24,27 @@ class IndexCache:
         self._size_bytes_max = size_bytes_max
         self._sizes: dict[Holder, int] = {}
         self.size_bytes = 0
+        # Partitions are deleted in a worker thread.
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._sizes)
 
     def add(self, holder: Holder, size_bytes: int) -> None:
         """Note that a holder takes so much memory now, and let others forget until there is room."""
-        self.discard(holder)
         size_bytes = max(size_bytes, SEALED_SEGMENT_BYTES_MIN)
-        self._sizes[holder] = size_bytes
-        self.size_bytes += size_bytes
-        while self.size_bytes > self._size_bytes_max and len(self._sizes) > 1:
-            oldest = next(iter(self._sizes))
-            self.discard(oldest)
+        forgetting = []
+        with self._lock:
+            self.size_bytes += size_bytes - self._sizes.pop(holder, 0)
+            self._sizes[holder] = size_bytes
+            while self.size_bytes > self._size_bytes_max and len(self._sizes) > 1:
+                oldest = next(iter(self._sizes))
+                self.size_bytes -= self._sizes.pop(oldest)
+                forgetting.append(oldest)
+        for oldest in forgetting:
             oldest.forget()
 
     def discard(self, holder: Holder) -> None:
         """Note that a holder takes no memory any more, or none that it could give back."""
-        self.size_bytes -= self._sizes.pop(holder, 0)
+        with self._lock:
+            self.size_bytes -= self._sizes.pop(holder, 0)

@@ -76,7 +76,8 @@ class Log:
         """Write one valid batch at the end of the log and return the offset of its first record.
 
         The offsets and the leader epoch are put into `batch` itself. When this returns, the
-        kernel has the bytes; when it raises `StorageError`, the log is as it was.
+        kernel has the bytes; when it raises `StorageError`, the log is as it was, or its folder is
+        offline because flush.messages asked for a flush that failed.
         """
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -137,9 +138,10 @@ class Log:
         if old.is_torn:
             old.cut_tail()
         fs = self._folder.fs
-        old.seal()
+        old.write_indexes()
         write_snapshot(fs, self.directory, self.log_end_offset, self.producers)
         segment = self._create_segment(self.log_end_offset)
+        old.seal()
         self.segments.append(segment)
         self._active = segment
         if self.recovery_point == self.log_end_offset:
@@ -217,11 +219,13 @@ class Log:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is `timestamp_ms` or later."""
-        return timestamp_lookup.offset_for_timestamp(self, timestamp_ms)
+        with self._folder.judging():
+            return timestamp_lookup.offset_for_timestamp(self, timestamp_ms)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record with the largest timestamp in the log."""
-        return timestamp_lookup.max_timestamp_offset(self)
+        with self._folder.judging():
+            return timestamp_lookup.max_timestamp_offset(self)
 
     @property
     def latest_epoch(self) -> int:

@@ -118,6 +118,7 @@ class _Opening:
                 break
 
     def _seal(self, segment: Segment) -> None:
+        segment.write_indexes()
         segment.seal()
         write_snapshot(self._fs, self._directory, self.end_offset, self._producers)
 

@@ -97,11 +97,15 @@ class Segment:
     def path(self, suffix: str) -> str:
         return segment_path(self._directory, self.base_offset, suffix)
 
+    # A worker that deletes a partition may release or forget at any moment, so each of these holds
+    # on to what it found.
+
     @property
     def file(self) -> File:
-        if self._file is None:
-            self._file = self._fs.open(self.path(LOG_SUFFIX))
-        return self._file
+        file = self._file
+        if file is None:
+            file = self._file = self._fs.open(self.path(LOG_SUFFIX))
+        return file
 
     def release(self) -> None:
         """Let go of the file, which closes when nobody reads from it any more."""
@@ -115,8 +119,7 @@ class Segment:
         self._file = None
 
     def seal(self) -> None:
-        """Write the index files of a segment that takes no more batches."""
-        self.write_indexes()
+        """Take no more batches, now that the index files are written; memory may be given back from here on."""
         self.is_sealed = True
         self._count_memory()
 
@@ -134,34 +137,35 @@ class Segment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        if self._offset_index is None:
+        index = self._offset_index
+        if index is None:
             try:
-                data = self._fs.read_file(self.path(OFFSET_INDEX_SUFFIX))
-                if data is None:
-                    raise CorruptIndex("missing")
+                data = self._read_index(OFFSET_INDEX_SUFFIX)
                 index = self._offset_index = OffsetIndex.decode(data, self.base_offset, self.size_bytes)
                 self._count_memory()
             except CorruptIndex:
-                return self.rebuild_indexes()[0]
-            return index
-        return self._offset_index
+                index, _ = self.rebuild_indexes()
+        return index
 
     @property
     def time_index(self) -> TimeIndex:
-        if self._time_index is None:
+        index = self._time_index
+        if index is None:
             try:
-                data = self._fs.read_file(self.path(TIME_INDEX_SUFFIX))
-                if data is None:
-                    raise CorruptIndex("missing")
-                index = TimeIndex.decode(data, self.base_offset)
+                index = TimeIndex.decode(self._read_index(TIME_INDEX_SUFFIX), self.base_offset)
                 if index.last()[0] < self.first_timestamp:
                     raise CorruptIndex("it ends before the first batch")
                 self._time_index = index
                 self._count_memory()
             except CorruptIndex:
-                return self.rebuild_indexes()[1]
-            return index
-        return self._time_index
+                _, index = self.rebuild_indexes()
+        return index
+
+    def _read_index(self, suffix: str) -> bytes:
+        data = self._fs.read_file(self.path(suffix))
+        if data is None:
+            raise CorruptIndex("missing")
+        return data
 
     @property
     def maximum(self) -> tuple[int, int]:

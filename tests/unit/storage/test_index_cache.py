@@ -1,7 +1,10 @@
 """Sealed segments forget their indexes and close their files, and nobody notices."""
 
+import errno
+
 import pytest
 
+from runnel.storage.error import StorageError
 from runnel.storage.index_cache import IndexCache
 from runnel.storage.log_config import LogConfig
 
@@ -92,6 +95,26 @@ def test_the_active_segment_never_forgets(bench) -> None:
     indexes = active.offset_index, active.time_index
     assert len(bench.values(log)) == 20
     assert (active._offset_index, active._time_index) == indexes
+
+
+def test_a_segment_that_could_not_be_sealed_stays_active_and_forgets_nothing(bench) -> None:
+    log = limited(bench)
+    for number in range(20):
+        bench.append(log, b"%d" % number)
+    bench.fs.hook = lambda number, operation, path: (
+        OSError(errno.ENOSPC, "full") if operation == "create" and path.endswith(".log") else None
+    )
+    active = log.segments[-1]
+    with pytest.raises(StorageError):
+        log.roll()
+    bench.fs.hook = None
+    assert active is log.segments[-1]
+    assert not active.is_sealed
+    indexes = active.offset_index, active.time_index
+    assert len(bench.values(log)) == 20
+    assert (active._offset_index, active._time_index) == indexes
+    log.roll()
+    assert active.is_sealed
 
 
 def test_deleted_segments_take_no_memory(bench) -> None:
