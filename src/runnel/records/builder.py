@@ -1,6 +1,6 @@
 """Batches from records, for clients and for what a broker itself writes to a log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from runnel.base.invariant import invariant
 from runnel.records.batch import (
@@ -72,7 +72,8 @@ class BatchBuilder:
         """
         invariant(NO_TIMESTAMP <= timestamp <= INT64_MAX, "a timestamp is -1 or milliseconds since the epoch")
         base_timestamp = self._base_timestamp if self.record_count else timestamp
-        record = _encode_record(self.record_count, timestamp - base_timestamp, key, value, headers)
+        pairs = [(header_key.encode(), header_value) for header_key, header_value in headers]
+        record = encode_record(self.record_count, timestamp - base_timestamp, key, value, pairs)
         size_bytes = varint_size(len(record)) + len(record)
         if self.record_count and self.size_bytes + size_bytes > self._size_bytes_max:
             return False
@@ -89,34 +90,58 @@ class BatchBuilder:
         is_plain = self._compression is Compression.NONE
         payload = self._body if is_plain else compress(self._compression, self._body, self._level)
         batch = bytearray(HEADER_SIZE + len(payload))
-        HEADER.pack_into(
-            batch,
-            0,
-            0,
-            len(batch) - LOG_OVERHEAD,
-            NO_LEADER_EPOCH,
-            MAGIC,
-            0,
-            self._attributes,
-            self.record_count - 1,
-            self._base_timestamp,
-            self._max_timestamp,
-            self._producer_id,
-            self._producer_epoch,
-            self._base_sequence,
-            self.record_count,
-        )
         batch[HEADER_SIZE:] = payload
-        write_crc(batch, 0, len(batch))
+        seal_batch(
+            batch,
+            attributes=self._attributes,
+            record_count=self.record_count,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=self._base_sequence,
+        )
         return bytes(batch)
 
 
-def _encode_record(
+def seal_batch(
+    batch: bytearray,
+    *,
+    attributes: int,
+    record_count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> None:
+    """Write the header, checksum included, before the records that follow it in `batch`."""
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LOG_OVERHEAD,
+        NO_LEADER_EPOCH,
+        MAGIC,
+        0,
+        attributes,
+        record_count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    write_crc(batch, 0, len(batch))
+
+
+def encode_record(
     offset_delta: int,
     timestamp_delta: int,
     key: bytes | None,
     value: bytes | None,
-    headers: Iterable[tuple[str, bytes | None]],
+    headers: Sequence[tuple[bytes, bytes | None]],
 ) -> bytearray:
     """A record without its length."""
     output = bytearray(1)  # attributes, of which none are defined
@@ -124,10 +149,9 @@ def _encode_record(
     write_varint(output, offset_delta)
     _write_field(output, key)
     _write_field(output, value)
-    pairs = tuple(headers)
-    write_varint(output, len(pairs))
-    for header_key, header_value in pairs:
-        _write_field(output, header_key.encode())
+    write_varint(output, len(headers))
+    for header_key, header_value in headers:
+        _write_field(output, header_key)
         _write_field(output, header_value)
     return output
 
