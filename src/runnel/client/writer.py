@@ -21,7 +21,7 @@ from runnel.client.accumulator import Accumulator, Batch, HeaderPairs, TopicPart
 from runnel.client.cluster import Cluster
 from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
 from runnel.client.metadata import NO_LEADER, Topic
-from runnel.client.partitioner import StickyPartition, partition_for_key
+from runnel.client.partitioner import StickyPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.messages.produce import (
     ProduceRequest,
@@ -32,6 +32,7 @@ from runnel.protocol.messages.produce import (
 )
 from runnel.protocol.primitive import ZERO_UUID
 from runnel.records.compression import Compression
+from runnel.records.murmur2 import partition_for_key
 
 _PASSING = (BrokerUnavailable, RequestTimeout)
 

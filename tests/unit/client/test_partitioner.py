@@ -5,7 +5,8 @@ from aiokafka.partitioner import murmur2 as other_murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.client.partitioner import StickyPartition, murmur2, partition_for_key
+from runnel.client.partitioner import StickyPartition
+from runnel.records.murmur2 import murmur2, partition_for_key
 
 GOLDEN = {  # signed, as Kafka's own tests have them
     b"21": -973932308,

@@ -72,7 +72,7 @@ def test_records_come_back_as_they_went(bootstrap: str, topic: str, compression:
 
 
 def test_keys_choose_the_partition_and_order_is_kept_within_it(bootstrap: str, topic: str) -> None:
-    from runnel.client.partitioner import partition_for_key
+    from runnel.records.murmur2 import partition_for_key
 
     async def run() -> None:
         async with quick(bootstrap) as cluster:

@@ -1,0 +1,32 @@
+"""The hash by which Kafka's clients choose a partition for a key.
+
+Python and Java programs that write one topic then put a key's records into one partition.
+"""
+
+from struct import Struct
+
+_MASK = 0xFFFF_FFFF
+_SEED = 0x9747_B28C
+_MULTIPLIER = 0x5BD1_E995
+_WORD = Struct("<I")
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit murmur2 hash, unsigned, with the seed of Kafka's clients."""
+    size = len(data)
+    tail = size & ~3
+    value = (_SEED ^ size) & _MASK
+    for (word,) in _WORD.iter_unpack(data[:tail]):
+        mixed = (word * _MULTIPLIER) & _MASK
+        mixed = ((mixed ^ (mixed >> 24)) * _MULTIPLIER) & _MASK
+        value = ((value * _MULTIPLIER) & _MASK) ^ mixed
+    if tail < size:
+        value ^= int.from_bytes(data[tail:], "little")
+        value = (value * _MULTIPLIER) & _MASK
+    value = ((value ^ (value >> 13)) * _MULTIPLIER) & _MASK
+    return value ^ (value >> 15)
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition that every client with Kafka's default partitioner chooses for this key."""
+    return (murmur2(key) & 0x7FFF_FFFF) % partition_count
