@@ -11,7 +11,7 @@ WORKERS ?= 2
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
-$(VENV)/.dev: pyproject.toml setup.py constraints.txt src/runnel/records/_native.pyx
+$(VENV)/.dev: pyproject.toml setup.py constraints.txt $(wildcard src/runnel/records/*.pyx src/runnel/records/*.pxi)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

@@ -7,6 +7,7 @@ setup(
         Extension(
             "runnel.records._native",
             ["src/runnel/records/_native.pyx"],
+            depends=[f"src/runnel/records/{part}.pxi" for part in ("_pin", "_fill", "_scan", "_row", "_partition")],
             optional=True,
             extra_compile_args=["-O3"],
         )

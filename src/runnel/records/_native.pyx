@@ -1,13 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Records walked in C, without an object for each.
+"""Records walked, read into columns and written from columns in C, without an object for each.
 
-`walk.py` holds the twin in Python, which says what every step means and serves where this
+Everything here has a twin in Python, which says what every step means and serves where this
 module was not built; the tests hold the two equal. `read_record` leaves pointers to a
-record's fields in a struct, so that a decoder into columns needs no other parser.
+record's fields in a struct: it is the only parser, and the included files stand on it.
+
+| here | twin |
+| --- | --- |
+| `walk_records` below | walk.py |
+| `fill_columns` in `_fill.pxi` | arrow_fill.py |
+| `scan_plain_batches` in `_scan.pxi` | a shortcut in arrow_scan.py |
+| `RowWriter` in `_row.pxi` | arrow_row.py |
+| `hash_keys` and `group_rows` in `_partition.pxi` | arrow_partition.py |
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from libc.stdint cimport (
+    INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t,
+)
+from libc.string cimport memcpy, memset
 
 cdef enum:
     # The reasons of WalkError in walk.py.
@@ -23,6 +35,8 @@ cdef enum:
     HEADER_COUNT = 9
     HEADER_KEY = 10
     LEFTOVER = 11
+    OFFSET_RANGE = 12
+    TIMESTAMP_RANGE = 13
 
     # RECORD_ERRORS_PER_BATCH_MAX in limits.py.
     ERRORS_MAX = 64
@@ -41,7 +55,7 @@ cdef struct Cursor:
 
 cdef struct Field:
     const uint8_t *data
-    int32_t size  # -1 for null
+    int32_t size  # negative for null
 
 
 cdef struct RecordFields:
@@ -107,7 +121,7 @@ cdef inline void read_field(Cursor *cursor, Field *field, int32_t size_min, int 
         cursor.at += size
 
 
-cdef inline void read_headers(Cursor *cursor, RecordFields *fields) noexcept nogil:
+cdef inline void read_headers(Cursor *cursor, RecordFields *fields, int32_t null_size_min) noexcept nogil:
     cdef Field field
     cdef int32_t index
     fields.header_count = read_varint(cursor)
@@ -121,12 +135,12 @@ cdef inline void read_headers(Cursor *cursor, RecordFields *fields) noexcept nog
         read_field(cursor, &field, 0, HEADER_KEY)
         if cursor.error:
             return
-        read_field(cursor, &field, -1, FIELD_SIZE)
+        read_field(cursor, &field, null_size_min, FIELD_SIZE)
         if cursor.error:
             return
 
 
-cdef inline void read_fields(Cursor *cursor, RecordFields *fields) noexcept nogil:
+cdef inline void read_fields(Cursor *cursor, RecordFields *fields, int32_t null_size_min) noexcept nogil:
     if cursor.at == cursor.end:
         cursor.error = RECORD_SHORT
         return
@@ -137,19 +151,22 @@ cdef inline void read_fields(Cursor *cursor, RecordFields *fields) noexcept nogi
     fields.offset_delta = read_varint(cursor)
     if cursor.error:
         return
-    read_field(cursor, &fields.key, -1, FIELD_SIZE)
+    read_field(cursor, &fields.key, null_size_min, FIELD_SIZE)
     if cursor.error:
         return
-    read_field(cursor, &fields.value, -1, FIELD_SIZE)
+    read_field(cursor, &fields.value, null_size_min, FIELD_SIZE)
     if cursor.error:
         return
-    read_headers(cursor, fields)
+    read_headers(cursor, fields, null_size_min)
     if not cursor.error and cursor.at != cursor.end:
         cursor.error = RECORD_LONG
 
 
-cdef inline int read_record(Cursor *body, RecordFields *fields) noexcept nogil:
-    """Fill `fields` from the record at the cursor and step over it; the result is the reason if it cannot."""
+cdef inline int read_record(Cursor *body, RecordFields *fields, int32_t null_size_min) noexcept nogil:
+    """Fill `fields` from the record at the cursor and step over it; the result is the reason if it cannot.
+
+    Negative lengths down to `null_size_min` mean null.
+    """
     cdef Cursor record
     cdef int32_t size
     if body.at == body.end:
@@ -162,7 +179,7 @@ cdef inline int read_record(Cursor *body, RecordFields *fields) noexcept nogil:
     record.at = body.at
     record.end = body.at + size
     record.error = OK
-    read_fields(&record, fields)
+    read_fields(&record, fields, null_size_min)
     body.at = record.end
     return record.error
 
@@ -198,7 +215,7 @@ cdef void walk(
     cdef RecordFields fields
     cdef int64_t index
     for index in range(count):
-        summary.error = read_record(body, &fields)
+        summary.error = read_record(body, &fields, -1)
         if not summary.error and not adds_up(base_timestamp, fields.timestamp_delta):
             summary.error = TIMESTAMP
         if not summary.error and fields.offset_delta != index:
@@ -255,3 +272,10 @@ def walk_records(
         return result_of(&summary)
     finally:
         PyBuffer_Release(&view)
+
+
+include "_pin.pxi"
+include "_fill.pxi"
+include "_scan.pxi"
+include "_row.pxi"
+include "_partition.pxi"

@@ -4,19 +4,19 @@ It makes no object a record. It looks at each length, count and delta, finds the
 timestamp, and remembers the first records without a key or with a timestamp out of range.
 
 There are two of it: the Python below, which is the definition, and one in C with the same
-steps in `_native.pyx`. RUNNEL_PURE_PYTHON=1 chooses the Python one even where both are there.
+steps in `_native.pyx`.
 
 The lengths -1 of key, value and header value mean null. Kafka takes every negative length for
 null; this walk does not, because nobody writes them and not every client reads them.
 """
 
-import os
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
 from runnel.base.limits import RECORD_ERRORS_PER_BATCH_MAX
 from runnel.records.batch import NO_TIMESTAMP, Buffer
+from runnel.records.native import find_native
 from runnel.records.record import INT64_MAX, INT64_MIN
 from runnel.records.varint import VarintCut, VarintTooLong, read_varint, read_varlong
 
@@ -36,6 +36,8 @@ class WalkError(IntEnum):
     HEADER_COUNT = 9
     HEADER_KEY = 10
     LEFTOVER = 11
+    OFFSET_RANGE = 12
+    TIMESTAMP_RANGE = 13
 
     @property
     def text(self) -> str:
@@ -55,6 +57,8 @@ _TEXTS = {
     WalkError.HEADER_COUNT: "the number of headers is impossible",
     WalkError.HEADER_KEY: "the length of a header's key is impossible",
     WalkError.LEFTOVER: "bytes follow the last record",
+    WalkError.OFFSET_RANGE: "the offset is not among those of the batch",
+    WalkError.TIMESTAMP_RANGE: "the timestamp does not fit 64 bits in microseconds",
 }
 
 
@@ -74,7 +78,9 @@ WalkTuple = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...]]
 WalkFunction = Callable[[Buffer, int, int, int, int, int, int], WalkTuple]
 
 
-class _Fault(Exception):  # noqa: N818  never leaves this module
+class WalkFault(Exception):  # noqa: N818  never leaves a walk
+    """Ends a walk in Python."""
+
     def __init__(self, error: WalkError) -> None:
         self.error = error
 
@@ -112,8 +118,8 @@ def walk_records_python(
                 bad_timestamps += [index] if len(bad_timestamps) < RECORD_ERRORS_PER_BATCH_MAX else []
             index += 1
         if at != len(data):
-            raise _Fault(WalkError.LEFTOVER)
-    except _Fault as fault:
+            raise WalkFault(WalkError.LEFTOVER)
+    except WalkFault as fault:
         error_index, error = index, fault.error
     except VarintCut:
         error_index, error = index, WalkError.RECORD_SHORT
@@ -125,56 +131,46 @@ def walk_records_python(
 def _walk_record(data: bytes, at: int, index: int, base_timestamp: int) -> tuple[int, bool, int]:
     """The timestamp delta of the record at `at`, whether it has no key, and where the next record starts."""
     if at == len(data):
-        raise _Fault(WalkError.TRUNCATED)
+        raise WalkFault(WalkError.TRUNCATED)
     size, at = read_varint(data, at, len(data))
     end = at + size
     if size < 0 or end > len(data):
-        raise _Fault(WalkError.RECORD_SIZE)
+        raise WalkFault(WalkError.RECORD_SIZE)
     if size == 0:
-        raise _Fault(WalkError.RECORD_SHORT)
+        raise WalkFault(WalkError.RECORD_SHORT)
     timestamp_delta, at = read_varlong(data, at + 1, end)
     offset_delta, at = read_varint(data, at, end)
-    key_size, at = _skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
-    _, at = _skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
+    key_size, at = skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
+    _, at = skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
     at = _skip_headers(data, at, end)
     if at != end:
-        raise _Fault(WalkError.RECORD_LONG)
+        raise WalkFault(WalkError.RECORD_LONG)
     if not INT64_MIN <= base_timestamp + timestamp_delta <= INT64_MAX:
-        raise _Fault(WalkError.TIMESTAMP)
+        raise WalkFault(WalkError.TIMESTAMP)
     if offset_delta != index:
-        raise _Fault(WalkError.OFFSET_DELTA)
+        raise WalkFault(WalkError.OFFSET_DELTA)
     return timestamp_delta, key_size < 0, end
 
 
 def _skip_headers(data: bytes, at: int, end: int) -> int:
     count, at = read_varint(data, at, end)
     if not 0 <= count <= end - at:
-        raise _Fault(WalkError.HEADER_COUNT)
+        raise WalkFault(WalkError.HEADER_COUNT)
     for _ in range(count):
-        _, at = _skip_field(data, at, end, 0, WalkError.HEADER_KEY)
-        _, at = _skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
+        _, at = skip_field(data, at, end, 0, WalkError.HEADER_KEY)
+        _, at = skip_field(data, at, end, -1, WalkError.FIELD_SIZE)
     return at
 
 
-def _skip_field(data: bytes, at: int, end: int, size_min: int, error: WalkError) -> tuple[int, int]:
+def skip_field(data: bytes, at: int, end: int, size_min: int, error: WalkError) -> tuple[int, int]:
     """A field's length and the position after it; lengths below `size_min` or beyond the record are `error`."""
     size, at = read_varint(data, at, end)
     if not size_min <= size <= end - at:
-        raise _Fault(error)
+        raise WalkFault(error)
     return size, at + size if size > 0 else at
 
 
-def _choose() -> WalkFunction:
-    if os.environ.get("RUNNEL_PURE_PYTHON") == "1":
-        return walk_records_python
-    try:
-        from runnel.records._native import walk_records as walk_records_native
-    except ImportError:
-        return walk_records_python
-    return walk_records_native  # type: ignore[no-any-return]
-
-
-_walk = _choose()
+_walk: WalkFunction = find_native("walk_records") or walk_records_python
 IS_NATIVE = _walk is not walk_records_python
 
 

@@ -1,0 +1,99 @@
+"""What a fetch brings from one partition, as Arrow record batches.
+
+    decoder = ColumnDecoder("page_views", 0, ["key", "value", "timestamp"])
+    for decoded in decoder.decode(response_bytes, start_offset=position):
+        use(decoded.record_batch)
+        position = decoded.next_offset
+
+Some batches make one record batch together, as long as they stay within a size: Arrow's offsets
+have 32 bits, and a reader should hold a part of a large fetch and not all of it decompressed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from runnel.base.limits import COLUMN_CHUNK_BYTES_MAX, DECOMPRESSED_BATCH_BYTES_MAX
+from runnel.records.arrow_assembly import ColumnBuffers
+from runnel.records.arrow_fill import Fill, Span
+from runnel.records.arrow_scan import BatchScan, Chunk, ScanOptions
+from runnel.records.arrow_schema import ALL_COLUMNS, pa, schema_of
+from runnel.records.batch import INT32_MAX, Buffer
+from runnel.records.record import INT64_MAX
+from runnel.records.transaction_filter import AbortedTransaction, TransactionFilter
+from runnel.records.walk import WalkError
+
+
+class DecodedColumns(NamedTuple):
+    """Some records, possibly none, and the offset from which to go on after them."""
+
+    record_batch: Any  # pyarrow.RecordBatch
+    next_offset: int
+
+
+class ColumnDecoder:
+    """Decodes what fetches bring from one partition; `schema` is that of all its record batches."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        columns: Sequence[str] = ALL_COLUMNS,
+        *,
+        check_crcs: bool = True,
+        chunk_bytes_max: int = COLUMN_CHUNK_BYTES_MAX,
+        decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX,
+    ) -> None:
+        """Columns that are not named cost nothing. A batch larger than `chunk_bytes_max` is not divided."""
+        self.schema = schema_of(columns)
+        self._columns = frozenset(columns)
+        self._topic = pa.scalar(topic, pa.string())
+        self._partition = pa.scalar(partition, pa.int32())
+        self._options = ScanOptions(
+            label=f"{topic}-{partition}",
+            check_crcs=check_crcs,
+            chunk_bytes_max=min(chunk_bytes_max, INT32_MAX),
+            chunk_rows_max=INT32_MAX // max(1, len(topic.encode())) if "topic" in columns else INT32_MAX,
+            decompressed_bytes_max=decompressed_bytes_max,
+        )
+
+    def decode(
+        self,
+        buffer: Buffer,
+        start_offset: int = 0,
+        end_offset: int | None = None,
+        aborted: Iterable[AbortedTransaction] = (),
+    ) -> Iterator[DecodedColumns]:
+        """The records from `start_offset` up to, but without, `end_offset`.
+
+        `aborted` is the list that a fetch of committed records came with. A last batch that is cut
+        short is left out, as brokers cut there. There is at least one result, possibly without
+        records, when there is one whole batch. Raises a `RecordError` where a batch is damaged, after
+        the records before it.
+        """
+        end_offset = INT64_MAX if end_offset is None else end_offset
+        scan = BatchScan(buffer, start_offset, end_offset, TransactionFilter(aborted), self._options)
+        for chunk in scan.chunks():
+            yield from self._build(chunk, start_offset, end_offset)
+
+    def _build(self, chunk: Chunk, start_offset: int, end_offset: int) -> Iterator[DecodedColumns]:
+        """The record batch of a chunk; where a record is damaged, that of the batches before it, and then the error."""
+        buffers = ColumnBuffers(self._columns, chunk.row_count_max, chunk.size_bytes)
+        fill = buffers.fill(chunk.spans, start_offset, end_offset)
+        if fill.fault is None:
+            yield DecodedColumns(self._assemble(buffers, fill, chunk), chunk.next_offset)
+            return
+        error, span_index, record_index = fill.fault
+        base_offset = Span._make(chunk.spans[span_index]).base_offset
+        if span_index > 0:
+            yield DecodedColumns(self._assemble(buffers, fill, chunk), max(start_offset, base_offset))
+        raise self._options.corrupt(base_offset, f"record {record_index}: {WalkError(error).text}")
+
+    def _assemble(self, buffers: ColumnBuffers, fill: Fill, chunk: Chunk) -> Any:
+        arrays = buffers.arrays(fill)
+        if "topic" in self._columns:
+            arrays["topic"] = pa.repeat(self._topic, fill.row_count)
+        if "partition" in self._columns:
+            arrays["partition"] = pa.repeat(self._partition, fill.row_count)
+        if "timestampType" in self._columns:
+            arrays["timestampType"] = pa.repeat(pa.scalar(int(chunk.timestamp_type or 0), pa.int32()), fill.row_count)
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
