@@ -46,7 +46,8 @@ class TopicConfig(Configuration):
     file_delete_delay_ms = long(
         "file.delete.delay.ms",
         MINUTE_MS,
-        "How long a segment that left the log stays on disk, so that reads under way can finish.",
+        "Accepted for Kafka's sake, without effect: a segment that left the log is removed at once, "
+        "and reads under way keep its file open until they finish.",
         check=at_least(0),
         broker_synonyms=(BrokerSynonym("log.segment.delete.delay.ms"),),
     )
@@ -163,6 +164,11 @@ class TopicConfig(Configuration):
         self.__dict__["overrides"] = MappingProxyType(dict(overrides))
         self.__dict__["_broker"] = broker
         return self
+
+    @property
+    def broker(self) -> BrokerConfig:
+        """The configuration that this one inherits from."""
+        return self._broker
 
     def __repr__(self) -> str:
         return f"TopicConfig({dict(self.overrides)})"

@@ -94,9 +94,9 @@ class Broker:
             FETCH_SESSION_EVICTION_MS,
             lambda: random.randrange(1, 2**31),
         )
-        self._care = LogCare(self.config, self.clock, self.replicas, self.log_dirs, self.worker, self._folder_worker)
+        self.care = LogCare(self.config, self.clock, self.replicas, self.log_dirs, self.worker, self._folder_worker)
         spawn = asyncio.get_running_loop().create_task
-        self._tasks = [spawn(self.replicas.run()), *(spawn(task) for task in self._care.tasks())]
+        self._tasks = [spawn(self.replicas.run()), *(spawn(task) for task in self.care.tasks())]
 
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""

@@ -124,7 +124,7 @@ class Replicas:
                 partition.leader_epoch = leadership.leader_epoch
                 partition.isr = leadership.isr
             partition.config = config
-            partition.log.config = log_config(config)
+            partition.log.reconfigure(log_config(config))
 
     def _absence(self, topic: str, index: int) -> ApiError:
         known = self._image.topics.get(topic)
@@ -157,7 +157,7 @@ class Replicas:
             key = topic.name, index
             if found := log_dir.logs.get(key):
                 if log_dir.topic_ids.get(key, topic.topic_id) == topic.topic_id:
-                    found.config = config
+                    found.reconfigure(config)
                     return found
                 # Left from a topic of the same name that was deleted while this broker was down.
                 log_dir.delete(topic.name, index)
@@ -180,14 +180,17 @@ def log_config(config: TopicConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_bytes,
         segment_ms=config.segment_ms,
+        segment_jitter_ms=config.segment_jitter_ms,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
+        cleanup_policy_delete="delete" in config.cleanup_policy,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,
         max_message_bytes=config.max_message_bytes,
         message_timestamp_type=config.message_timestamp_type,
+        producer_id_expiration_ms=config.broker.producer_id_expiration_ms,
     )
 
 

@@ -13,6 +13,7 @@ What may run elsewhere is given away as a value: `FileRange.read` and `Flush.run
 
 from bisect import bisect_right
 from collections.abc import Callable
+from zlib import crc32
 
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
@@ -70,6 +71,11 @@ class Log:
         self._truncation_count = 0
         self._is_closed = False
 
+    def reconfigure(self, config: LogConfig) -> None:
+        """Live by other settings from the next append on."""
+        self.config = config
+        self.producers.expiration_ms = config.producer_id_expiration_ms
+
     # Appending
 
     def append(self, batch: WritableBuffer, header: BatchHeader, leader_epoch: int) -> int:
@@ -125,10 +131,16 @@ class Log:
         else:
             waited_ms = self._clock.now_ms() - segment.created_ms
         return (
-            waited_ms > config.segment_ms
+            waited_ms > config.segment_ms - self._jitter_ms(segment)
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
             or segment.is_index_full(config.segment_index_bytes)
         )
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """What is taken off the time of a segment: another part of the jitter for each, and always the same one."""
+        if not self.config.segment_jitter_ms:
+            return 0
+        return crc32(f"{self.directory} {segment.base_offset}".encode()) % self.config.segment_jitter_ms
 
     def roll(self) -> Segment:
         """Seal the last segment and begin another. One without batches stays the last."""

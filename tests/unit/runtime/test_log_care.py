@@ -32,10 +32,10 @@ async def test_a_log_is_flushed_when_flush_ms_is_over() -> None:
     async with machine.running() as broker:
         partition = await create(broker, "t", flush_ms="1000")
         append(partition)
-        await broker._care.flush()
+        await broker.care.flush()
         assert partition.log.recovery_point == 0
         machine.clock.time_ms += 1000
-        await broker._care.flush()
+        await broker.care.flush()
         assert partition.log.recovery_point == 1
 
 
@@ -45,11 +45,11 @@ async def test_by_default_only_what_is_sealed_is_flushed() -> None:
         partition = await create(broker, "t")
         append(partition)
         machine.clock.time_ms += 365 * DAY_MS
-        await broker._care.flush()
+        await broker.care.flush()
         assert partition.log.recovery_point == 0
         partition.log.roll()
         append(partition)
-        await broker._care.flush()
+        await broker.care.flush()
         assert partition.log.recovery_point == 1
 
 
@@ -61,8 +61,8 @@ async def test_a_flush_that_fails_is_told_once(caplog: pytest.LogCaptureFixture)
             append(await create(broker, name, flush_ms="0"))
         broker.log_dirs[0]._folder.fail(StorageError("/data", OSError(5, "broken")))
         for _ in range(5):
-            await broker._care.flush()
-            await broker._care.apply_retention()
+            await broker.care.flush()
+            await broker.care.apply_retention()
         assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
@@ -73,7 +73,7 @@ async def test_old_records_go_and_their_topic_stays() -> None:
         for partition in (old, young):
             append(partition)
         machine.clock.time_ms += DAY_MS
-        await broker._care.apply_retention()
+        await broker.care.apply_retention()
         assert (old.log.log_start_offset, old.high_watermark) == (1, 1)
         assert young.log.log_start_offset == 0
 
@@ -86,7 +86,7 @@ async def test_a_checkpoint_spares_a_killed_broker_the_scan_and_keeps_the_log_st
             append(partition, value)
         partition.log.flush()
         partition.delete_records(2)
-        await broker._care.checkpoint()
+        await broker.care.checkpoint()
         await machine.kill(broker)
     async with machine.running() as again:
         log = again.replicas.get("t", 0).log
@@ -99,10 +99,10 @@ async def test_producers_that_fell_silent_are_forgotten() -> None:
         partition = await create(broker, "t")
         batch = memoryview(make_batch(b"a", producer=(7, 0, 0)))
         partition.append(batch, read_header(batch), ACKS_ALL, NOW_MS)
-        await broker._care.expire_producers()
+        await broker.care.expire_producers()
         assert list(partition.log.producers.entries) == [7]
         machine.clock.time_ms += DAY_MS
-        await broker._care.expire_producers()
+        await broker.care.expire_producers()
         assert list(partition.log.producers.entries) == []
 
 

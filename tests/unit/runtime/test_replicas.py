@@ -74,7 +74,7 @@ async def test_a_deleted_topic_is_gone_with_its_files_after_the_purge() -> None:
         await broker.controller.delete_topic("t")
         assert absence(broker, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert broker.replicas.all() == []
-        await broker._care.apply_retention()
+        await broker.care.apply_retention()
         names = [entry.name for entry in machine.fs.list_directory("/data") if entry.is_directory]
         assert names == []
 
@@ -137,7 +137,7 @@ async def test_retention_leaves_a_topic_alone_that_is_deleted_under_its_hands(
         await broker.controller.delete_topic("t")
         monkeypatch.setattr(broker.replicas, "all", lambda: everything)
         machine.clock.time_ms += 30 * 24 * 3600 * 1000
-        await broker._care.apply_retention()
+        await broker.care.apply_retention()
         assert not broker.log_dirs[0].is_offline
         assert broker.replicas.get("u", 0).log.log_start_offset == 1
 

@@ -1,6 +1,7 @@
 """Appending, reading, rolling and cutting a log."""
 
 import errno
+from itertools import pairwise
 
 import pytest
 
@@ -201,11 +202,21 @@ def test_rolling_an_empty_segment_changes_nothing(bench) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 1]
 
 
+def test_jitter_closes_segments_at_different_ages(bench) -> None:
+    log = bench.open(LogConfig(segment_ms=1000, segment_jitter_ms=900))
+    for now in range(0, 20_000, 10):
+        bench.append(log, b"v", timestamps=(now,))
+    ages = [later.first_timestamp - sooner.first_timestamp for sooner, later in pairwise(log.segments)]
+    assert all(100 <= age <= 1010 for age in ages)
+    assert len(set(ages)) > len(ages) // 2
+
+
 def test_a_swapped_config_counts_from_the_next_append(bench) -> None:
     log = bench.open()
     for _ in range(3):
         bench.append(log, b"x" * 100)
-    log.config = LogConfig(segment_bytes=200)
+    log.reconfigure(LogConfig(segment_bytes=200, producer_id_expiration_ms=5))
+    assert log.producers.expiration_ms == 5
     bench.append(log, b"x" * 100)
     assert [segment.base_offset for segment in log.segments] == [0, 3]
 

@@ -64,9 +64,9 @@ def test_no_limit_keeps_everything(bench) -> None:
 def test_size_keeps_at_least_what_is_asked_for(bench) -> None:
     log = fill(bench, LogConfig(retention_ms=-1), [1] * 5)
     size = log.size_bytes // 5
-    log.config = LogConfig(retention_ms=-1, retention_bytes=size * 3 + 1)
+    log.reconfigure(LogConfig(retention_ms=-1, retention_bytes=size * 3 + 1))
     assert log.apply_retention(0) == 1
-    log.config = LogConfig(retention_ms=-1, retention_bytes=size * 3)
+    log.reconfigure(LogConfig(retention_ms=-1, retention_bytes=size * 3))
     assert log.apply_retention(0) == 1
     assert log.size_bytes == size * 3
     assert log.apply_retention(0) == 0

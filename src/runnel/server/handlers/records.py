@@ -36,7 +36,7 @@ def fail(ctx: RequestContext, request: DeleteRecordsRequest, error: ApiError) ->
 @api(DeleteRecordsRequest, versions=(0, 2), fail=fail)
 async def delete_records(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Move the log start of each partition."""
-    return DeleteRecordsResponse(
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponseTopic(
                 name=topic.name, partitions=[_delete(ctx, topic.name, asked) for asked in topic.partitions]
@@ -44,6 +44,9 @@ async def delete_records(ctx: RequestContext, request: DeleteRecordsRequest) -> 
             for topic in request.topics
         ]
     )
+    # Unlike Kafka, which may bring deleted records back after a crash within the next minute.
+    await ctx.broker.care.checkpoint()
+    return response
 
 
 def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsRequestPartition) -> DeleteRecordsResponsePartition:
