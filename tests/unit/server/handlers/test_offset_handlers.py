@@ -1,7 +1,7 @@
 """ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 import pytest
-from tests.unit.sample import NOW_MS, make_batch
+from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
 from runnel.protocol.errors import ErrorCode
@@ -172,6 +172,16 @@ async def test_records_go_from_the_start() -> None:
         response = await client.ask(fetch_request({("t", 0): 0}), 12)
         assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (await client.produce(make_batch(b"next"))).base_offset == 5
+
+
+async def test_deleted_records_stay_deleted_after_a_kill() -> None:
+    machine = BrokerInMemory()
+    async with peer(machine) as client:
+        await fill(client)
+        assert await deleted(client, delete_request((0, 3))) == [(0, 3)]
+        await machine.kill(client.broker)
+    async with machine.running() as again:
+        assert again.replicas.get("t", 0).log.log_start_offset == 3
 
 
 @pytest.mark.parametrize(
