@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from runnel.cli import compatibility
+from runnel.cli import compatibility, file_map
 from runnel.config import document
 
 _CHECKOUT = Path(__file__).parents[3]
@@ -13,6 +13,7 @@ _MATRIX = _CHECKOUT / "tests" / "clients" / "matrix.json"
 PAGES: dict[str, Callable[[], str]] = {
     "CONFIGURATION.md": document.render,
     "COMPATIBILITY.md": lambda: compatibility.render(compatibility.read_matrix(_MATRIX)),
+    "FILES.md": lambda: file_map.render(_CHECKOUT / "src" / "runnel"),
 }
 
 
