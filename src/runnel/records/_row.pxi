@@ -86,7 +86,8 @@ cdef inline uint8_t *write_field(uint8_t *at, Field *field) noexcept nogil:
     if field.size < 0:
         return write_varint(at, -1)
     at = write_varint(at, field.size)
-    memcpy(at, field.data, field.size)
+    if field.size > 0:
+        memcpy(at, field.data, field.size)
     return at + field.size
 
 
@@ -115,9 +116,11 @@ cdef inline int load_range(BinarySource *source, int64_t index, int64_t *start, 
 cdef inline int load_field(BinarySource *source, int64_t index, Field *field) noexcept nogil:
     cdef int64_t start, size
     cdef int error = load_range(source, index, &start, &size)
+    if error:
+        return error
     field.data = source.data + start
     field.size = <int32_t>size
-    return error
+    return OK
 
 
 cdef inline int load_row(RowSource *source, Selection *selection, int64_t index, Row *row) noexcept nogil:
