@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 FOR ?=
 WORKERS ?= 2
+CASES ?= 1000000
+SEED ?=
 
-.PHONY: help demo test lint bench format docs clean
+.PHONY: help demo test fuzz lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -25,6 +27,9 @@ demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends 
 
 test: $(VENV)/.dev      ## every test that this machine can run; skips say why
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests
+
+fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
+	$(BIN)/python -m tests.faults.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev      ## ruff and mypy
 	$(BIN)/ruff check src tests bench setup.py

@@ -134,3 +134,13 @@ COLUMN_CHUNK_BYTES_MAX = 8 * MIB
 # partitions at once. Each segment counts as 64 KiB at least, which bounds the open files by 1024.
 SEALED_INDEX_BYTES_MAX = 64 * MIB
 SEALED_SEGMENT_BYTES_MIN = 64 * 1024
+
+# Spark: rows come in small batches, by ten thousand; this much of them is encoded together, as few large batches.
+SPARK_WRITE_BYTES = 4 * MIB
+
+# Spark: clusters that a Python worker stays connected to between micro-batches. Jobs talk to one or two.
+SPARK_CLUSTERS_KEPT_MAX = 16
+
+# A producer remembers the partitions of this many keys: the hash in Python costs more than everything else about
+# a record. Keys come again, and a table of this size takes about a megabyte.
+KEY_PARTITIONS_REMEMBERED_MAX = 8192

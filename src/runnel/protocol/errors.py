@@ -7,6 +7,8 @@ that does not fit the version it should be sent in.
 
 from enum import IntEnum
 
+from runnel.base.limits import ERROR_MESSAGE_LENGTH_MAX
+
 
 class ErrorCode(IntEnum):
     """Every error code of Kafka 4.4, under Kafka's own name."""
@@ -203,6 +205,8 @@ class ApiError(Exception):
     """A Kafka outcome: the request was understood, and this is its answer."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > ERROR_MESSAGE_LENGTH_MAX:
+            message = message[:ERROR_MESSAGE_LENGTH_MAX] + "…"
         super().__init__(code, message)
         self.code = code
         self.message = message
