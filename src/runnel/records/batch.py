@@ -45,12 +45,14 @@ _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
+_PRODUCER = Struct(">qhi")
 
 _LENGTH_POSITION = 8
 _LEADER_EPOCH_POSITION = 12
 _CRC_POSITION = 17
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
+_PRODUCER_POSITION = 43
 
 _COMPRESSION_BY_ID = {int(codec): codec for codec in Compression}
 
@@ -218,6 +220,14 @@ def set_max_timestamp(buffer: WritableBuffer, position: int, timestamp_type: Tim
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes)
     _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
     write_crc(buffer, position, header.size_bytes)
+
+
+def set_producer(
+    buffer: WritableBuffer, position: int, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Say who wrote the batch at `position`, and set its checksum anew. An idempotent producer does so when it sends."""
+    _PRODUCER.pack_into(buffer, position + _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    write_crc(buffer, position, read_header(buffer, position).size_bytes)
 
 
 def write_crc(buffer: WritableBuffer, position: int, size_bytes: int) -> None:
