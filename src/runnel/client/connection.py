@@ -11,7 +11,7 @@ import re
 import socket
 from collections import deque
 from struct import Struct
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from runnel import __version__
 from runnel.client.address import Address
@@ -97,15 +97,31 @@ class Connection:
         A request that is not answered in time takes the connection with it: the broker answers
         in order, so nothing after it would be answered either.
         """
-        version = self.version(type(request), version_max)
         timeout_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                frame = await (await self._write(request, version))
+                return await (await self.start(request, reply_type, version_max=version_max)).reply()
         except TimeoutError:
-            error = RequestTimeout(f"{self.address} did not answer {_api_key(type(request)).name} in {timeout_ms:g} ms")
-            self._abort(error)
-            raise error from None
+            raise self.give_up(type(request), timeout_ms) from None
+
+    async def start(
+        self, request: Message, reply_type: type[R], *, version_max: int | None = None
+    ) -> "StartedRequest[R]":
+        """Send a request and return as soon as it is on its way, so that the next may follow in order.
+
+        The caller sees to the time-out, and calls `give_up` when it is over.
+        """
+        version = self.version(type(request), version_max)
+        return StartedRequest(self, await self._write(request, version), reply_type, version)
+
+    def give_up(self, request_type: type[Message], timeout_ms: float) -> RequestTimeout:
+        """Close because a request was not answered in time; the error to raise."""
+        error = RequestTimeout(f"{self.address} did not answer {_api_key(request_type).name} in {timeout_ms:g} ms")
+        self._abort(error)
+        return error
+
+    def read_reply(self, reply_type: type[R], frame: bytearray, version: int) -> R:
+        """The reply in a frame; obeys what it says of throttling."""
         reply = self._decode(reply_type, frame, version)
         self._obey_throttle(getattr(reply, "throttle_time_ms", 0))
         return reply
@@ -205,6 +221,22 @@ class Connection:
         if frame[body : body + _ERROR_CODE.size] == _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION):
             version = 0
         return self._decode(ApiVersionsResponse, frame, version)
+
+
+class StartedRequest(Generic[R]):
+    """A request that is on its way."""
+
+    def __init__(
+        self, connection: Connection, frame: asyncio.Future[bytearray], reply_type: type[R], version: int
+    ) -> None:
+        self._connection = connection
+        self._frame = frame
+        self._reply_type = reply_type
+        self._version = version
+
+    async def reply(self) -> R:
+        """Wait for the reply; raises what broke the connection before it came."""
+        return self._connection.read_reply(self._reply_type, await self._frame, self._version)
 
 
 def _api_key(request_type: type[Message]) -> ApiKey:

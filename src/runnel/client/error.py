@@ -15,3 +15,19 @@ class RequestTimeout(ClientError):  # noqa: N818 - it says what is the matter
 
 class BootstrapError(ClientError):
     """None of the addresses that the user gave answers as a Kafka broker would."""
+
+
+class ClientClosed(ClientError):  # noqa: N818 - it says what is the matter
+    """The client was closed before it was used, or while."""
+
+
+class BufferFull(ClientError):  # noqa: N818 - it says what is the matter
+    """A producer's memory for records stayed full for too long."""
+
+
+class DeliveryTimeout(ClientError):  # noqa: N818 - it says what is the matter
+    """A record could not be written in time. It may be in the log all the same if it was sent."""
+
+
+class RecordTooLarge(ClientError):  # noqa: N818 - it says what is the matter
+    """A record is larger than the producer is allowed to send."""

@@ -1,0 +1,367 @@
+"""Records on their way to the brokers: batches in a queue for each partition.
+
+Any thread appends, one event loop takes out; a lock is between them. It knows neither sockets nor
+clocks. A batch is ready when it is full, when it has waited long enough, or when somebody flushes.
+Batches of a partition leave in their order, and one that has to be sent again goes before those
+that have not been sent. When the memory for records is used up, `append` says so and the caller
+waits, a thread with `wait_for_room`, a task for the next call of `on_progress`.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from runnel.base.invariant import invariant
+from runnel.client.batch import Batch
+from runnel.client.delivery import Receipt
+from runnel.client.error import ClientClosed
+from runnel.client.metadata import NO_LEADER
+from runnel.client.row import Row
+from runnel.client.sequence import Identity, PartitionSequence
+from runnel.client.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxOptions:
+    """What producers set in Kafka's words: batch.size, linger.ms, buffer.memory and their neighbours."""
+
+    batch_size_bytes: int
+    linger_s: float
+    buffer_bytes_max: int
+    request_bytes_max: int
+    delivery_timeout_s: float
+    is_idempotent: bool
+
+
+class Queue:
+    """The batches of one partition that are not under way, and how many are."""
+
+    __slots__ = ("batches", "in_flight_count", "open", "sequence", "target")
+
+    def __init__(self, target: TopicPartition) -> None:
+        self.target = target
+        self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None
+        self.in_flight_count = 0
+        self.sequence = PartitionSequence()
+
+    def insert(self, batches: list[Batch]) -> None:
+        """Put batches back to where they belong."""
+        index = 0
+        while index < len(self.batches) and self.batches[index].order < batches[0].order:
+            index += 1
+        for offset, batch in enumerate(batches):
+            self.batches.insert(index + offset, batch)
+
+    def take(self) -> Batch:
+        """The first batch, which nothing can be added to any more."""
+        batch = self.batches.popleft()
+        batch.is_closed = True
+        if batch is self.open:
+            self.open = None
+        return batch
+
+
+@dataclass(slots=True)
+class Drained:
+    """What may leave now, by leader; what is too old; and when to look again, None for not before something happens."""
+
+    requests: dict[int, list[Batch]] = field(default_factory=dict)
+    expired: list[Batch] = field(default_factory=list)
+    leaderless_topics: set[str] = field(default_factory=set)
+    restarting: list[Queue] = field(default_factory=list)
+    next_at_s: float | None = None
+
+    def look_again(self, at_s: float) -> None:
+        """Have the caller come back at this time or before."""
+        self.next_at_s = at_s if self.next_at_s is None else min(self.next_at_s, at_s)
+
+
+class Outbox:
+    """The batches of every partition that are not acknowledged yet."""
+
+    def __init__(self, options: OutboxOptions, new_receipt: Callable[[], Receipt]) -> None:
+        self.options = options
+        self.on_progress: Callable[[], None] = lambda: None
+        self._new_receipt = new_receipt
+        self._lock = threading.Lock()
+        self._progress = threading.Condition(self._lock)
+        self._waiter_count = 0
+        self._queues: dict[tuple[str, int], Queue] = {}
+        self._active: dict[tuple[str, int], Queue] = {}  # those with batches to send
+        self._incomplete: dict[Batch, None] = {}
+        self._held_bytes = 0
+        self._flusher_count = 0
+        self._serial = 0
+        self._closed: Exception | None = None
+
+    # --- putting in, from any thread
+
+    def append(self, topic: str, partition: int, row: Row, size_bytes: int, now_s: float) -> tuple[Any, bool] | None:
+        """Take a record; its handle, and whether the sender must look. None when there is no room for it."""
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed
+            if self._held_bytes + size_bytes > self.options.buffer_bytes_max and self._held_bytes:
+                return None
+            queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
+            batch = queue.open
+            must_look = False
+            if batch is None or batch.size_bytes + size_bytes > self.options.batch_size_bytes:
+                batch = self._open_batch(queue, now_s)
+                must_look = True
+            batch.append(row, size_bytes)
+            self._held_bytes += size_bytes
+            if batch.size_bytes >= self.options.batch_size_bytes:
+                batch.is_closed = must_look = True
+                queue.open = None
+            return batch.receipt.add(), must_look
+
+    def add_encoded(self, target: TopicPartition, receipt: Receipt, data: bytearray, count: int, now_s: float) -> bool:
+        """Take a whole batch; False when there is no room for it."""
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed
+            if self._held_bytes + len(data) > self.options.buffer_bytes_max and self._held_bytes:
+                return False
+            queue = self._queues.get(target) or self._new_queue(*target)
+            if queue.open is not None:
+                queue.open.is_closed, queue.open = True, None
+            self._enqueue(queue, Batch.encoded(target, receipt, now_s, self._next_order(), data, count))
+            return True
+
+    def _new_queue(self, topic: str, partition: int) -> Queue:
+        queue = self._queues[topic, partition] = Queue(TopicPartition(topic, partition))
+        return queue
+
+    def _open_batch(self, queue: Queue, now_s: float) -> Batch:
+        if queue.open is not None:
+            queue.open.is_closed = True
+        queue.open = Batch(queue.target, self._new_receipt(), now_s, self._next_order())
+        self._enqueue(queue, queue.open)
+        return queue.open
+
+    def _next_order(self) -> tuple[int, ...]:
+        self._serial += 1
+        return (self._serial,)
+
+    def _enqueue(self, queue: Queue, batch: Batch) -> None:
+        queue.batches.append(batch)
+        self._active[queue.target] = queue
+        self._incomplete[batch] = None
+        self._held_bytes += batch.size_bytes
+
+    # --- waiting, from any thread but the loop's
+
+    def wait_for_room(self, size_bytes: int, timeout_s: float) -> bool:
+        """Wait until there is room for so many bytes; False when there is none in time."""
+        return self._wait(
+            lambda: (
+                self._closed is not None
+                or not self._held_bytes
+                or self._held_bytes + size_bytes <= self.options.buffer_bytes_max
+            ),
+            timeout_s,
+        )
+
+    def wait_until_complete(self, mark: int, timeout_s: float | None) -> bool:
+        """Wait until everything that was in when the mark was taken is settled; False when it is not in time."""
+        return self._wait(lambda: self._is_complete(mark), timeout_s)
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float | None) -> bool:
+        with self._progress:
+            self._waiter_count += 1
+            try:
+                return self._progress.wait_for(condition, timeout_s)
+            finally:
+                self._waiter_count -= 1
+
+    def begin_wait(self) -> None:
+        """Say that a task waits for room, so that no batch waits for more records."""
+        with self._lock:
+            self._waiter_count += 1
+
+    def end_wait(self) -> None:
+        """Say that it has stopped waiting."""
+        with self._lock:
+            self._waiter_count -= 1
+
+    # --- flushing
+
+    def begin_flush(self) -> int:
+        """Have every batch leave at once until `end_flush`; the mark tells what was in by now."""
+        with self._lock:
+            self._flusher_count += 1
+            return self._serial
+
+    def end_flush(self) -> None:
+        """One who flushed is done."""
+        with self._lock:
+            self._flusher_count -= 1
+
+    def is_complete(self, mark: int) -> bool:
+        """Whether everything that was in when the mark was taken is settled."""
+        with self._lock:
+            return self._is_complete(mark)
+
+    def _is_complete(self, mark: int) -> bool:
+        return all(batch.order[0] > mark for batch in self._incomplete)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory the records take that are not settled."""
+        return self._held_bytes
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that records have been sent to."""
+        with self._lock:
+            return {topic for topic, _ in self._queues}
+
+    # --- taking out, from the loop
+
+    def drain(
+        self,
+        now_s: float,
+        leader_of: Callable[[TopicPartition], int],
+        capacity: Callable[[int], bool],
+        identity: Identity | None,
+    ) -> Drained:
+        """Take out what may leave now: a batch of each partition at most, a request's worth for each leader."""
+        drained = Drained()
+        sizes: dict[int, int] = {}
+        with self._lock:
+            for queue in list(self._active.values()):
+                self._expire(queue, now_s, drained)
+                if queue.batches and self._is_ready(queue, now_s, drained):
+                    leader_id = leader_of(queue.target)
+                    if leader_id == NO_LEADER:
+                        drained.leaderless_topics.add(queue.target.topic)
+                    elif capacity(leader_id):
+                        self._take(queue, leader_id, sizes, identity, now_s, drained)
+                if not queue.batches:
+                    self._active.pop(queue.target, None)
+        return drained
+
+    def _expire(self, queue: Queue, now_s: float, drained: Drained) -> None:
+        while queue.batches:
+            ends_at_s = queue.batches[0].created_at_s + self.options.delivery_timeout_s
+            if ends_at_s > now_s:
+                drained.look_again(ends_at_s)
+                return
+            drained.expired.append(queue.take())
+            queue.in_flight_count += 1  # until it is settled as if it had been sent
+
+    def _is_ready(self, queue: Queue, now_s: float, drained: Drained) -> bool:
+        batch = queue.batches[0]
+        if self.options.is_idempotent and queue.in_flight_count == 0 and queue.sequence.settle_doubt():
+            drained.restarting.append(queue)
+            return False
+        lingers_until_s = batch.created_at_s + self.options.linger_s
+        if batch.is_closed or self._flusher_count or len(queue.batches) > 1 or self._waiter_count:
+            lingers_until_s = 0.0
+        ready_at_s = max(lingers_until_s, batch.not_before_s)
+        if ready_at_s > now_s:
+            drained.look_again(ready_at_s)
+            return False
+        return not self.options.is_idempotent or queue.sequence.may_take(batch)
+
+    def _take(
+        self,
+        queue: Queue,
+        leader_id: int,
+        sizes: dict[int, int],
+        identity: Identity | None,
+        now_s: float,
+        drained: Drained,
+    ) -> None:
+        size_bytes = sizes.get(leader_id, 0)
+        batch = queue.batches[0]
+        if size_bytes and size_bytes + batch.size_bytes > self.options.request_bytes_max:
+            drained.look_again(now_s)  # it goes with the next request
+            return
+        if self.options.is_idempotent:
+            if identity is None:
+                return
+            batch.is_closed = True
+            queue.sequence.assign(batch, identity)
+        queue.take()
+        queue.in_flight_count += 1
+        sizes[leader_id] = size_bytes + batch.size_bytes
+        drained.requests.setdefault(leader_id, []).append(batch)
+        del self._active[queue.target]  # to the end, so that every partition has its turn
+        self._active[queue.target] = queue
+
+    # --- settling, from the loop
+
+    def queue_of(self, batch: Batch) -> Queue:
+        """The queue that a batch was taken from."""
+        return self._queues[batch.target]
+
+    def put_back(self, batch: Batch, not_before_s: float) -> None:
+        """Have a batch that was taken sent again, before everything of its partition that came after it."""
+        with self._lock:
+            queue = self._leave_flight(batch)
+            batch.failure_count += 1
+            batch.not_before_s = not_before_s
+            queue.insert([batch])
+            self._active[queue.target] = queue
+
+    def replace(self, batch: Batch, parts: list[Batch]) -> None:
+        """Have the parts of a batch that was taken sent in its place."""
+        with self._lock:
+            queue = self._leave_flight(batch)
+            queue.sequence.replace(batch, parts)
+            queue.insert(parts)
+            self._active[queue.target] = queue
+            self._incomplete |= dict.fromkeys(parts)
+            self._held_bytes += sum(part.size_bytes for part in parts)
+            self._forget(batch)
+
+    def acknowledge(self, batch: Batch) -> None:
+        """Forget a batch that was taken and is written."""
+        with self._lock:
+            self._leave_flight(batch).sequence.acknowledge(batch)
+            self._forget(batch)
+
+    def give_up(self, batch: Batch, *, is_refused: bool) -> None:
+        """Forget a batch that was taken and will not be sent again."""
+        with self._lock:
+            self._leave_flight(batch).sequence.give_up(batch, is_refused=is_refused)
+            self._forget(batch)
+
+    def restart(self, queue: Queue, identity: Identity) -> None:
+        """Begin the numbers of a partition anew."""
+        with self._lock:
+            queue.sequence.restart(identity)
+
+    def _leave_flight(self, batch: Batch) -> Queue:
+        queue = self._queues[batch.target]
+        invariant(queue.in_flight_count > 0, f"{batch.target} has nothing under way")
+        queue.in_flight_count -= 1
+        return queue
+
+    def _forget(self, batch: Batch) -> None:
+        if batch in self._incomplete:  # else everything was given up meanwhile
+            del self._incomplete[batch]
+            self._held_bytes -= batch.size_bytes
+
+    def tell_progress(self) -> None:
+        """Wake those who wait for room or for the end of a flush."""
+        with self._progress:
+            if self._waiter_count:
+                self._progress.notify_all()
+        self.on_progress()
+
+    def close(self, error: Exception | None = None) -> list[Batch]:
+        """Take nothing more, and give back what was not sent."""
+        with self._lock:
+            self._closed = error or ClientClosed("the producer is closed")
+            left = list(self._incomplete)
+            self._incomplete.clear()
+            self._active.clear()
+            self._held_bytes = 0
+            self._progress.notify_all()
+        return left

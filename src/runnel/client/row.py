@@ -1,0 +1,93 @@
+"""The records that a producer holds, and how they become a batch.
+
+They are kept as plain tuples until their batch leaves: a program that sends pays for a tuple, and
+the encoding is done for a whole batch at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from runnel.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from runnel.records.builder import encode_record, seal_batch
+from runnel.records.compression import Compression, compress
+from runnel.records.varint import write_varint
+
+HeaderPairs: TypeAlias = Iterable[tuple[str, bytes | None]]
+Row: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+"""Timestamp in milliseconds, key, value and headers."""
+
+
+class ProducerStamp(NamedTuple):
+    """Who writes a batch, and the sequence number of its first record."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+
+
+_OVERHEAD_SMALL_BYTES = 14
+_OVERHEAD_BYTES = 21  # what a record takes beside its key, value and headers; Kafka reckons with the same
+_SMALL_BYTES = 8000
+_HEADER_OVERHEAD_BYTES = 10
+_VARINTS_KEPT = 8192
+
+
+def row_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """About how much a record takes in a batch, rather too much than too little."""
+    size = (len(key) if key else 0) + (len(value) if value else 0)
+    if headers:
+        size += sum(
+            _HEADER_OVERHEAD_BYTES + len(name.encode()) + (len(field) if field else 0) for name, field in headers
+        )
+    return size + (_OVERHEAD_SMALL_BYTES if size < _SMALL_BYTES else _OVERHEAD_BYTES)
+
+
+def encode_rows(rows: Sequence[Row], compression: Compression, level: int | None, producer: ProducerStamp) -> bytearray:
+    """One batch of these records, whose base offset is 0."""
+    base_timestamp = rows[0][0]
+    output = bytearray(HEADER_SIZE)
+    for index, (timestamp, key, value, headers) in enumerate(rows):
+        if headers:
+            pairs = [(name.encode(), field) for name, field in headers]
+            record: bytes | bytearray = encode_record(index, timestamp - base_timestamp, key, value, pairs)
+        else:
+            record = b"".join(
+                (
+                    b"\x00",  # attributes, of which none are defined
+                    _varint(timestamp - base_timestamp),
+                    _varint(index),
+                    b"\x01" if key is None else _varint(len(key)) + key,
+                    b"\x01" if value is None else _varint(len(value)) + value,
+                    b"\x00",
+                )
+            )
+        output += _varint(len(record))
+        output += record
+    if compression is not Compression.NONE:
+        packed = compress(compression, memoryview(output)[HEADER_SIZE:], level)
+        output = bytearray(HEADER_SIZE + len(packed))
+        output[HEADER_SIZE:] = packed
+    seal_batch(
+        output,
+        attributes=int(compression),
+        record_count=len(rows),
+        base_timestamp=base_timestamp,
+        max_timestamp=max(row[0] for row in rows),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=producer.base_sequence,
+    )
+    return output
+
+
+def _encode_varint(value: int) -> bytes:
+    output = bytearray()
+    write_varint(output, value)
+    return bytes(output)
+
+
+_VARINTS = tuple(_encode_varint(value) for value in range(_VARINTS_KEPT))
+
+
+def _varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < _VARINTS_KEPT else _encode_varint(value)
