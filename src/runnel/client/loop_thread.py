@@ -1,0 +1,62 @@
+"""The thread on which a client that is called from ordinary code does its work."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from runnel.base.event_loop import new_event_loop
+from runnel.client.error import ClientClosed, RequestTimeout
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread: a program that forgets to close its client still ends."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+        self._is_closed = False
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run something on the loop and wait for what it returns."""
+        if self._is_closed:
+            work.close()
+            raise ClientClosed("the client is closed")
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result(timeout_s)
+        except FutureTimeout:
+            if answer.done():  # the work itself raised it
+                raise
+            answer.cancel()
+            raise RequestTimeout(f"not done within {timeout_s:g} s") from None
+        except BaseException:
+            answer.cancel()
+            raise
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is the thread itself, as in a callback, where waiting would be for ever."""
+        return threading.current_thread() is self._thread
+
+    def close(self) -> None:
+        """End the loop and wait for the thread."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if not self.is_current:
+            self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            self._loop.close()

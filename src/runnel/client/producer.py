@@ -1,0 +1,183 @@
+"""The producer for ordinary code: `send` returns at once with a future, a thread does the rest."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from runnel.client.delivery import RecordMetadata, ThreadReceipt
+from runnel.client.error import ClientClosed, RequestTimeout
+from runnel.client.loop_thread import LoopThread
+from runnel.client.metadata import Topic
+from runnel.client.producer_core import BytesLike, Partitioner, ProducerCore
+from runnel.client.row import HeaderPairs, Row
+from runnel.client.setting import ProducerSettings, SettingValue
+from runnel.client.table_send import EncodedRows, TableDelivery, TableReceipt, check_table, encode_table
+from runnel.client.topic_partition import TopicPartition
+
+
+class Producer:
+    """Writes records to topics; safe to use from several threads.
+
+        with runnel.Producer("localhost:9092", compression_type="zstd") as producer:
+            future = producer.send("page_views", key=b"user-7", value=b"/pricing")
+        print(future.result().offset)
+
+    Settings have Kafka's names, as keywords (`linger_ms=5`) or in `config` (`{"linger.ms": 5}`). It is
+    idempotent by default: what is sent again after a lost reply is written once, and in order.
+    `partitioner` is called with topic, key, value and the partitions there are, and returns one.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: Mapping[str, SettingValue] | None = None,
+        partitioner: Partitioner | None = None,
+        **settings: SettingValue,
+    ) -> None:
+        """Nothing is sent yet: a cluster that cannot be reached is an error of the first `send`."""
+        self._settings = ProducerSettings(bootstrap_servers, config, settings)
+        self._core = ProducerCore(self._settings, ThreadReceipt, partitioner)
+        self._thread = LoopThread("runnel-producer")
+        self._is_closed = False
+        # Looked up once: these are on the way of every record.
+        self._prepare = self._core.prepare
+        self._append = self._core.outbox.append
+        self._known_topic = self._core.known_topic
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: BytesLike | None = None,
+        key: BytesLike | None = None,
+        headers: HeaderPairs = (),
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[["Future[RecordMetadata]"], None] | None = None,
+    ) -> "Future[RecordMetadata]":
+        """Take a record to be written, and return a future that tells where it was written.
+
+        It waits, at most `max_block_ms`, only for a topic that it has not heard of and for memory.
+        Without `partition` the key decides, as in every Kafka client; records without a key fill
+        one partition's batch after another's. `on_delivery` is called with the future, in the
+        producer's own thread: it should be quick and must not wait.
+        """
+        found = self._known_topic(topic) or self._find_topic(topic)
+        chosen, row, size_bytes = self._prepare(found, key, value, headers, partition, timestamp_ms)
+        taken = self._append(topic, chosen, row, size_bytes, time.monotonic())
+        if taken is None:
+            taken = self._append_later(topic, chosen, row, size_bytes)
+        future: Future[RecordMetadata] = taken[0]
+        if on_delivery is not None:
+            future.add_done_callback(on_delivery)
+        if taken[1]:
+            self._core.sender.wake()
+        return future
+
+    def send_table(self, topic: str, table: Any) -> "Future[TableDelivery]":
+        """Write an Arrow table, one record for each row, and return a future of counts and offsets.
+
+        The columns are `value`, and where they are there `key`, `headers`, `timestamp` and `partition`.
+        Keys choose partitions as in `send`. Rows are encoded before it returns; it waits for memory as
+        `send` does. Anything with Arrow's stream interface is a table: pyarrow, Polars, DuckDB, pandas.
+        """
+        rows = check_table(table)
+        found = self._known_topic(topic) or self._find_topic(topic)
+        future: Future[TableDelivery] = Future()
+        future.set_running_or_notify_cancel()
+        receipt = TableReceipt(topic, lambda delivery, error: _settle(future, delivery, error))
+        try:
+            for encoded in encode_table(self._core, found, rows):
+                self._add_encoded(topic, receipt, encoded)
+        except Exception as error:
+            receipt.sent(error)
+            raise
+        receipt.sent()
+        return future
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Send what is waiting and return when all of it is acknowledged or has failed; the futures tell which.
+
+        Raises `RequestTimeout` when that takes longer than `timeout_s`.
+        """
+        outbox = self._core.outbox
+        mark = outbox.begin_flush()
+        try:
+            self._core.sender.wake()
+            if not outbox.wait_until_complete(mark, timeout_s):
+                raise RequestTimeout(f"not every record was acknowledged within {timeout_s:g} s")
+        finally:
+            outbox.end_flush()
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flush for at most `timeout_s`, give up what is left, and free everything. Closing twice does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._core.is_started:
+                self.flush(timeout_s)
+        except RequestTimeout:
+            pass  # what is left fails, and its futures say so
+        finally:
+            self._thread.call(self._core.close())
+            self._thread.close()
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions."""
+        return list(range(len((self._known_topic(topic) or self._find_topic(topic)).partitions)))
+
+    # --- the slow ways
+
+    def _find_topic(self, name: str) -> Topic:
+        if self._is_closed:
+            raise ClientClosed("the producer is closed")
+        if not isinstance(name, str):
+            raise TypeError(f"a topic's name is text, not {type(name).__name__}")
+        return self._thread.call(self._core.find_topic(name))
+
+    def _append_later(self, topic: str, partition: int, row: Row, size_bytes: int) -> tuple[Any, bool]:
+        """Wait for room as long as allowed; it may be taken by others each time there is some."""
+        deadline_s = time.monotonic() + self._settings.max_block_ms / 1000
+        while True:
+            self._wait_for_room(size_bytes, deadline_s)
+            taken = self._append(topic, partition, row, size_bytes, time.monotonic())
+            if taken is not None:
+                return taken
+
+    def _add_encoded(self, topic: str, receipt: TableReceipt, encoded: EncodedRows) -> None:
+        target = TopicPartition(topic, encoded.partition)
+        receipt.add()
+        deadline_s = time.monotonic() + self._settings.max_block_ms / 1000
+        add = self._core.outbox.add_encoded
+        try:
+            while not add(target, receipt, encoded.data, encoded.record_count, time.monotonic()):
+                self._wait_for_room(len(encoded.data), deadline_s)
+        except Exception as error:
+            receipt.fail(target, encoded.record_count, error)
+            raise
+        self._core.sender.wake()
+
+    def _wait_for_room(self, size_bytes: int, deadline_s: float) -> None:
+        left_s = deadline_s - time.monotonic()
+        self._core.sender.wake()
+        if left_s <= 0 or self._thread.is_current or not self._core.outbox.wait_for_room(size_bytes, left_s):
+            raise self._core.no_room(self._settings.max_block_ms)
+
+
+def _settle(future: "Future[TableDelivery]", delivery: TableDelivery | None, error: Exception | None) -> None:
+    if delivery is not None:
+        future.set_result(delivery)
+    else:
+        future.set_exception(error)

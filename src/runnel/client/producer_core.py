@@ -1,0 +1,204 @@
+"""What the two producers share: everything but waiting.
+
+A record is taken in three steps: find its topic, make it ready, put it into the outbox. Only the
+first may need the network and only the last may need room, and how to wait for these is what the
+faces differ in.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from runnel.base.limits import KEY_PARTITIONS_REMEMBERED_MAX
+from runnel.client.cluster import Cluster
+from runnel.client.delivery import Receipt
+from runnel.client.error import BrokerUnavailable, BufferFull, RecordTooLarge, RequestTimeout
+from runnel.client.metadata import Topic
+from runnel.client.outbox import Outbox, OutboxOptions
+from runnel.client.partitioner import StickyPartition
+from runnel.client.row import HeaderPairs, Row, row_size_bytes
+from runnel.client.sender import Sender, SenderOptions
+from runnel.client.setting import ProducerSettings
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.records.murmur2 import partition_for_key
+from runnel.records.record import INT64_MAX
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, Sequence[int]], int]
+"""Topic, key, value and the partitions there are, to the partition of a record."""
+
+NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
+
+_partition_for_key = lru_cache(maxsize=KEY_PARTITIONS_REMEMBERED_MAX)(partition_for_key)
+
+
+class ProducerCore:
+    """An outbox and its sender, and the choice of partitions."""
+
+    def __init__(
+        self, settings: ProducerSettings, new_receipt: Callable[[], Receipt], partitioner: Partitioner | None = None
+    ) -> None:
+        self.settings = settings
+        self.cluster = open_cluster(settings)
+        self.outbox = Outbox(_outbox_options(settings), new_receipt)
+        self.sender = Sender(self.cluster, self.outbox, _sender_options(settings))
+        self.is_started = False
+        self._partitioner = partitioner
+        self._ignores_keys = settings.partitioner_ignore_keys
+        self._sticky: dict[str, StickyPartition] = {}
+
+    # --- on the loop
+
+    async def start(self) -> None:
+        """Reach the cluster, or raise `BootstrapError` at once."""
+        if not self.is_started:
+            await self.cluster.connect()
+            if not self.is_started:  # another task may have been quicker
+                self.is_started = True
+                self.sender.start()
+
+    async def find_topic(self, name: str) -> Topic:
+        """The topic, created on the way where brokers do that; raises when it is not there within max.block.ms."""
+        await self.start()
+        timeout_ms = self.settings.max_block_ms
+        try:
+            return await self.cluster.topic(name, allow_auto_create=True, timeout_ms=timeout_ms)
+        except ApiError as error:
+            raise ApiError(error.code, f"topic {name} was not found within max_block_ms ({timeout_ms})") from None
+        except (BrokerUnavailable, RequestTimeout):
+            stale = self.cluster.view.topics.get(name)
+            if stale is None or not stale.partitions:
+                raise
+            return stale  # what was known before is most likely still so, and sending will tell
+
+    async def close(self) -> None:
+        """Give up what is not acknowledged, and close every connection."""
+        await self.sender.close()
+        await self.cluster.close()
+
+    # --- from any thread
+
+    def known_topic(self, name: str) -> Topic | None:
+        """The topic if it has been heard of; the sender keeps the knowledge fresh."""
+        topic = self.cluster.view.topics.get(name)
+        return topic if topic is not None and topic.partitions else None
+
+    def prepare(
+        self,
+        topic: Topic,
+        key: BytesLike | None,
+        value: BytesLike | None,
+        headers: HeaderPairs,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> tuple[int, Row, int]:
+        """The partition of a record, the record, and about how large it is; raises what is wrong with it."""
+        if type(key) is not bytes and key is not None:
+            key = _to_bytes("key", key)
+        if type(value) is not bytes and value is not None:
+            value = _to_bytes("value", value)
+        pairs = _read_headers(headers) if headers else NO_HEADERS
+        size_bytes = row_size_bytes(key, value, pairs)
+        if size_bytes > self.settings.max_request_size:
+            raise RecordTooLarge(
+                f"a record for {topic.name} takes {size_bytes} bytes, more than max_request_size "
+                f"({self.settings.max_request_size})"
+            )
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        elif not 0 <= timestamp_ms <= INT64_MAX:
+            raise ValueError(f"{timestamp_ms} is no time in milliseconds since 1970")
+        if partition is None:
+            partition = self._choose(topic, key, value, size_bytes)
+        else:
+            check_partition(topic, partition)
+        return partition, (timestamp_ms, key, value, pairs), size_bytes
+
+    def _choose(self, topic: Topic, key: bytes | None, value: bytes | None, size_bytes: int) -> int:
+        if self._partitioner is not None:
+            partition = self._partitioner(topic.name, key, value, range(len(topic.partitions)))
+            check_partition(topic, partition)
+            return partition
+        if key is not None and not self._ignores_keys:
+            return _partition_for_key(key, len(topic.partitions))
+        return self.stick(topic, size_bytes)
+
+    def stick(self, topic: Topic, size_bytes: int) -> int:
+        """The partition for so many bytes of records without keys."""
+        sticky = self._sticky.get(topic.name)
+        if sticky is None:
+            sticky = self._sticky[topic.name] = StickyPartition(self.settings.batch_size)
+        return sticky.choose(topic.led_partitions or range(len(topic.partitions)), size_bytes)
+
+    @property
+    def chooses_by_key(self) -> bool:
+        """Whether keys decide, by Kafka's hash."""
+        return self._partitioner is None and not self._ignores_keys
+
+    @property
+    def partitioner(self) -> Partitioner | None:
+        """The user's own choice of partitions."""
+        return self._partitioner
+
+    def no_room(self, waited_ms: float) -> BufferFull:
+        """The error for a record that found no room."""
+        memory = f"buffer_memory ({self.settings.buffer_memory})"
+        return BufferFull(f"{memory} is full of records that are not acknowledged, for {waited_ms:g} ms (max_block_ms)")
+
+
+def open_cluster(settings: Any) -> Cluster:
+    """A cluster with the settings that every client has."""
+    return Cluster(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        request_timeout_ms=settings.request_timeout_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        retry_backoff_max_ms=settings.retry_backoff_max_ms,
+        metadata_max_age_ms=settings.metadata_max_age_ms,
+    )
+
+
+def check_partition(topic: Topic, partition: int) -> None:
+    """Raise for a partition that the topic does not have."""
+    if not 0 <= partition < len(topic.partitions):
+        message = f"topic {topic.name} has {len(topic.partitions)} partitions, none with the number {partition}"
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+def _to_bytes(name: str, value: object) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"{name} must be bytes or None, not {type(value).__name__}; encode it first")
+
+
+def _read_headers(headers: HeaderPairs) -> tuple[tuple[str, bytes | None], ...]:
+    pairs: Iterable[Any] = headers.items() if isinstance(headers, dict) else headers
+    found = []
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header must be text, not {type(name).__name__}")
+        found.append((name, None if value is None else _to_bytes(f"header {name}", value)))
+    return tuple(found)
+
+
+def _outbox_options(settings: ProducerSettings) -> OutboxOptions:
+    return OutboxOptions(
+        batch_size_bytes=settings.batch_size,
+        linger_s=settings.linger_ms / 1000,
+        buffer_bytes_max=settings.buffer_memory,
+        request_bytes_max=settings.max_request_size,
+        delivery_timeout_s=settings.delivery_timeout_ms / 1000,
+        is_idempotent=settings.is_idempotent,
+    )
+
+
+def _sender_options(settings: ProducerSettings) -> SenderOptions:
+    return SenderOptions(
+        acks=settings.required_acks,
+        compression=settings.compression,
+        compression_level=settings.compression_level,
+        in_flight_max=settings.max_in_flight_requests_per_connection,
+        retries_max=settings.retries,
+        metadata_max_age_s=settings.metadata_max_age_ms / 1000,
+    )
