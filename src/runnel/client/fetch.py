@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from runnel.base.limits import FETCH_BYTES_MAX
 from runnel.client.isolation import Isolation, visible_batches
 from runnel.client.metadata import Topic
+from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import RemoteProtocolError
 from runnel.protocol.messages.fetch import (
     FetchRequest,
@@ -29,6 +30,7 @@ class FetchOptions:
     max_wait_ms: int = 500
     min_bytes: int = 1
     partition_bytes_max: int = 1024 * 1024
+    max_bytes: int = FETCH_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +55,36 @@ class Fetched:
 
 def build_fetch(topic: Topic, offsets: Mapping[int, int], options: FetchOptions) -> FetchRequest:
     """The request that reads these partitions of a topic from these offsets on."""
-    partitions = [
-        FetchRequestPartition(partition=partition, fetch_offset=offset, partition_max_bytes=options.partition_bytes_max)
-        for partition, offset in offsets.items()
-    ]
+    targets = {TopicPartition(topic.name, partition): offset for partition, offset in offsets.items()}
+    return build_fetches({topic.name: topic}, targets, options)
+
+
+def build_fetches(
+    topics: Mapping[str, Topic], offsets: Mapping[TopicPartition, int], options: FetchOptions
+) -> FetchRequest:
+    """The request that reads partitions of several topics, in this order."""
+    by_topic: dict[str, list[FetchRequestPartition]] = {}
+    for target, offset in offsets.items():
+        by_topic.setdefault(target.topic, []).append(
+            FetchRequestPartition(
+                partition=target.partition, fetch_offset=offset, partition_max_bytes=options.partition_bytes_max
+            )
+        )
     return FetchRequest(
         max_wait_ms=options.max_wait_ms,
         min_bytes=options.min_bytes,
-        max_bytes=FETCH_BYTES_MAX,
+        max_bytes=options.max_bytes,
         isolation_level=options.isolation,
-        topics=[FetchRequestTopic(topic=topic.name, topic_id=topic.topic_id, partitions=partitions)],
+        topics=[
+            FetchRequestTopic(topic=name, topic_id=topics[name].topic_id, partitions=partitions)
+            for name, partitions in by_topic.items()
+        ],
     )
 
 
-def fetch_version_max(topic: Topic) -> int | None:
-    """The highest version to fetch a topic in: without its id only those that carry its name."""
-    return _NAMES_VERSION_MAX if topic.topic_id == ZERO_UUID else None
+def fetch_version_max(*topics: Topic) -> int | None:
+    """The highest version to fetch topics in: without the id of each only those that carry names."""
+    return _NAMES_VERSION_MAX if any(topic.topic_id == ZERO_UUID for topic in topics) else None
 
 
 def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fetched | None:

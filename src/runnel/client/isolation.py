@@ -18,12 +18,12 @@ class Isolation(IntEnum):
 
 
 def visible_batches(
-    buffer: Buffer, aborted: Sequence[FetchResponseAbortedTransaction]
+    buffer: Buffer, aborted: Sequence[FetchResponseAbortedTransaction], *, check_crcs: bool = True
 ) -> Iterator[tuple[int, BatchHeader]]:
     """The position and header of each batch that the reader may see; raises `CorruptBatch` for a wrong checksum."""
     transactions = TransactionFilter(aborted)
     for position, header in read_batches(buffer):
-        if not check_crc(buffer, position, header):
+        if check_crcs and not check_crc(buffer, position, header):
             raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
         if not transactions.hides(buffer, position, header):
             yield position, header

@@ -53,6 +53,20 @@ async def list_offsets(
     return await cluster.retry(ask, timeout_ms=cluster.request_timeout_ms)
 
 
+async def find_offsets(
+    cluster: Cluster,
+    topic: str,
+    timestamps: Mapping[int, int],
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> dict[int, int]:
+    """The offset where a time begins in each partition: the end of the log where no record is as young."""
+    found = await list_offsets(cluster, topic, timestamps, isolation)
+    ended = [partition for partition, at in found.items() if at.offset == NOT_FOUND]
+    if ended:
+        found |= await list_offsets(cluster, topic, dict.fromkeys(ended, LATEST), isolation)
+    return {partition: at.offset for partition, at in found.items()}
+
+
 async def _ask_leader(
     cluster: Cluster, leader_id: int, topic: str, timestamps: Mapping[int, int], isolation: Isolation
 ) -> dict[int, OffsetAt]:

@@ -1,0 +1,114 @@
+"""What a consumer reads: partitions, and how far each has been asked for and handed out.
+
+A place that is a time or a word becomes an offset only when somebody has asked a broker. Whatever
+moves a partition elsewhere gives it a new generation, and what was fetched for an older one is dropped.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from runnel.client.place import Place
+from runnel.client.topic_partition import TopicPartition
+
+
+class PartitionState:
+    """Where one partition stands. `place` is None once `position` is known."""
+
+    __slots__ = (
+        "error",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "is_busy",
+        "is_paused",
+        "place",
+        "position",
+        "target",
+    )
+
+    def __init__(self, target: TopicPartition, place: Place, generation: int) -> None:
+        self.target = target
+        self.is_paused = False
+        self.is_busy = False  # something is being asked about it
+        self.high_watermark: int | None = None
+        self.position = -1
+        self.fetch_offset = -1
+        self.place: Place | None = None
+        self.error: Exception | None = None
+        self.generation = generation
+        self.move(place, generation)
+
+    def move(self, place: Place, generation: int) -> None:
+        """Go on elsewhere."""
+        self.generation = generation
+        self.error = None
+        if place.offset is None:
+            self.place = place
+        else:
+            self.settle(place.offset)
+
+    def settle(self, offset: int) -> None:
+        """Go on at an offset."""
+        self.place = None
+        self.position = self.fetch_offset = offset
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether a fetch may ask for more of it now."""
+        return self.place is None and not self.is_busy and not self.is_paused and self.error is None
+
+
+class Assignment:
+    """The partitions that are read, in the order in which they were fetched longest ago."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._generation = 0
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, target: object) -> bool:
+        return target in self._states
+
+    def get(self, target: tuple[str, int]) -> PartitionState | None:
+        """The state of a partition that is read."""
+        return self._states.get(TopicPartition(*target))
+
+    def find(self, target: tuple[str, int]) -> PartitionState:
+        """The state of a partition; raises ValueError for one that is not read."""
+        state = self.get(target)
+        if state is None:
+            raise ValueError(f"{TopicPartition(*target)} is not assigned to this consumer")
+        return state
+
+    def replace(self, places: Iterable[tuple[TopicPartition, Place]]) -> None:
+        """Read these partitions and no others."""
+        self._states = {}
+        for target, place in places:
+            self.add(target, place)
+
+    def add(self, target: TopicPartition, place: Place) -> None:
+        """Read one more partition, unless it is read already."""
+        if target not in self._states:
+            self._states[target] = PartitionState(target, place, self.next_generation())
+
+    def move(self, target: tuple[str, int], place: Place) -> None:
+        """Read a partition from elsewhere."""
+        self.find(target).move(place, self.next_generation())
+
+    def put_last(self, state: PartitionState) -> None:
+        """Have the others asked for first next time: a fetch may be full before its last partitions."""
+        if self._states.pop(state.target, None) is not None:
+            self._states[state.target] = state
+
+    def next_generation(self) -> int:
+        """A number that nothing under way has."""
+        self._generation += 1
+        return self._generation
+
+    def is_current(self, state: PartitionState, generation: int) -> bool:
+        """Whether what was asked for in that generation is still wanted."""
+        return self._states.get(state.target) is state and state.generation == generation

@@ -1,0 +1,195 @@
+"""The consumer for ordinary code: a thread fetches ahead, the caller takes what has arrived."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from runnel.client.consumer_core import (
+    Assignable,
+    ConsumerCore,
+    RecordQueue,
+    Subscription,
+    Target,
+    check_columns,
+    read_times,
+)
+from runnel.client.consumer_record import ConsumerRecord
+from runnel.client.error import ClientClosed, RequestTimeout
+from runnel.client.fetcher import Chunk
+from runnel.client.loop_thread import LoopThread
+from runnel.client.offset import OffsetAt
+from runnel.client.place import AT_EARLIEST, AT_LATEST, PlaceName, read_place
+from runnel.client.setting import ConsumerSettings, SettingValue
+from runnel.client.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Consumer:
+    """Reads records from topics, one by one or as Arrow record batches; for one thread at a time.
+
+        for record in runnel.Consumer("localhost:9092").subscribe("page_views"):
+            print(record.key, record.value)
+        for batch in runnel.Consumer("localhost:9092").assign([("page_views", 0, "earliest")]).batches():
+            print(batch.num_rows)
+
+    Settings have Kafka's names, as keywords (`isolation_level="read_committed"`) or in `config`. Without
+    a group, `subscribe` reads every partition, from where `auto_offset_reset` says. The next records
+    are fetched while the caller works on these.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: Mapping[str, SettingValue] | None = None,
+        **settings: SettingValue,
+    ) -> None:
+        """Nothing is asked yet: a cluster that cannot be reached is an error of the first read."""
+        self._settings = ConsumerSettings(bootstrap_servers, config, settings)
+        self._core = ConsumerCore(self._settings)
+        self._thread = LoopThread("runnel-consumer")
+        self._records = RecordQueue(self._core)
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what to read
+
+    def subscribe(self, topics: Subscription) -> Self:
+        """Read every partition of a topic, of several, or of those whose whole names match a compiled pattern.
+
+        Partitions that appear later are read from their beginning. What was read before is forgotten.
+        """
+        self._core.subscribe(topics)
+        self._records.clear()
+        return self
+
+    def assign(self, partitions: Iterable[Assignable]) -> Self:
+        """Read these partitions: (topic, partition), or (topic, partition, start).
+
+        A start is "earliest", "latest", an offset, a datetime, a time as text, or a time ago such as "-1h".
+        """
+        self._core.assign(partitions)
+        self._records.clear()
+        return self
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read. Those of a subscription are known after the first read."""
+        return self._core.assigned()
+
+    def seek(self, topic: str, partition: int, start: PlaceName) -> None:
+        """Go on with a partition from an offset, or from any other start that `assign` knows."""
+        self._core.move([(topic, partition)], read_place(start))
+
+    def seek_to_beginning(self, *partitions: Target) -> None:
+        """Go on from the first record of these partitions, or of all."""
+        self._core.move(partitions, AT_EARLIEST)
+
+    def seek_to_end(self, *partitions: Target) -> None:
+        """Go on with what is written from now on to these partitions, or to all."""
+        self._core.move(partitions, AT_LATEST)
+
+    def pause(self, *partitions: Target) -> None:
+        """Hand out nothing of these partitions, or of all, until `resume`."""
+        self._core.fetcher.pause(partitions or self._core.assigned(), is_paused=True)
+
+    def resume(self, *partitions: Target) -> None:
+        """Hand out these partitions, or all, again."""
+        self._core.fetcher.pause(partitions or self._core.assigned(), is_paused=False)
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return self._core.assigned(only_paused=True)
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset of the next record that this partition will hand out."""
+        self._start()
+        timeout_s = self._settings.default_api_timeout_ms / 1000
+        if not self._core.fetcher.wait_for_place((topic, partition), timeout_s):
+            raise RequestTimeout(f"the position of {topic}-{partition} was not found within default_api_timeout_ms")
+        return self._core.known_position((topic, partition)) or 0
+
+    # --- reading
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        while (record := self._records.next()) is None:
+            if (chunk := self._take(None)) is not None:
+                self._records.add(chunk)
+        return record
+
+    def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[ConsumerRecord]:
+        """What is there, or what arrives within the time: at most `max_poll_records` records, perhaps none."""
+        limit = max_records or self._settings.max_poll_records
+        found = self._records.take(limit)
+        while len(found) < limit and (chunk := self._take(0.0 if found else timeout_s)) is not None:
+            self._records.add(chunk)
+            found += self._records.take(limit - len(found))
+        return found
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, timeout_s: float | None = None
+    ) -> Iterator["pa.RecordBatch"]:
+        """What arrives as `pyarrow.RecordBatch`, each of one partition, without an object for each record.
+
+        `columns` chooses among key, value, topic, partition, offset, timestamp, timestampType and
+        headers; those left out cost nothing. The iteration ends when nothing has arrived for `timeout_s`.
+        """
+        return self._batches(check_columns(columns), timeout_s)
+
+    def _batches(self, columns: tuple[str, ...], timeout_s: float | None) -> Iterator["pa.RecordBatch"]:
+        while (chunk := self._take(timeout_s)) is not None:
+            yield from self._core.columns(chunk, columns)
+
+    # --- asking
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions; raises `ApiError` for one that is not there."""
+        return self._thread.call(self._core.partitions_of(topic))
+
+    def beginning_offsets(self, partitions: Iterable[Target]) -> dict[TopicPartition, int]:
+        """The offset of the first record of each partition."""
+        return self._thread.call(self._core.find_bounds(list(partitions), is_end=False))
+
+    def end_offsets(self, partitions: Iterable[Target]) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition that the isolation level lets be read."""
+        return self._thread.call(self._core.find_bounds(list(partitions), is_end=True))
+
+    def offsets_for_times(self, times: Mapping[Target, int | datetime]) -> dict[TopicPartition, OffsetAt | None]:
+        """The first record of each partition that is as young as its time; None where there is none.
+
+        Times are milliseconds since 1970 or datetimes.
+        """
+        return self._thread.call(self._core.find_times(read_times(times)))
+
+    def close(self) -> None:
+        """Stop reading and free everything. Closing twice does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._thread.call(self._core.close())
+        self._thread.close()
+
+    # --- inside
+
+    def _start(self) -> None:
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
+        if not self._core.is_started:
+            self._thread.call(self._core.start())
+
+    def _take(self, timeout_s: float | None) -> Chunk | None:
+        if not self._core.is_started or self._is_closed:
+            self._start()
+        return self._core.fetcher.wait(timeout_s)
