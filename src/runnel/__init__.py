@@ -1,3 +1,59 @@
-"""Runnel: a distributed commit log that speaks Kafka's wire protocol."""
+"""Runnel: a distributed commit log that speaks Kafka's wire protocol.
+
+The clients are here by name and loaded when they are first used, so that a broker starts without them.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from runnel import aio as aio
+    from runnel.client.admin import NewTopic as NewTopic
+    from runnel.client.admin import ResourceType as ResourceType
+    from runnel.client.consumer import Consumer as Consumer
+    from runnel.client.consumer_record import ConsumerRecord as ConsumerRecord
+    from runnel.client.delivery import RecordMetadata as RecordMetadata
+    from runnel.client.error import ClientError as ClientError
+    from runnel.client.producer import Producer as Producer
+    from runnel.client.sync_admin import Admin as Admin
+    from runnel.client.table_read import read_table as read_table
+    from runnel.client.table_send import TableDelivery as TableDelivery
+    from runnel.client.topic_partition import TopicPartition as TopicPartition
+    from runnel.config.error import ConfigError as ConfigError
+    from runnel.protocol.errors import ApiError as ApiError
+    from runnel.protocol.errors import ErrorCode as ErrorCode
+
+_HOMES = {
+    "Admin": "runnel.client.sync_admin",
+    "ApiError": "runnel.protocol.errors",
+    "ClientError": "runnel.client.error",
+    "ConfigError": "runnel.config.error",
+    "Consumer": "runnel.client.consumer",
+    "ConsumerRecord": "runnel.client.consumer_record",
+    "ErrorCode": "runnel.protocol.errors",
+    "NewTopic": "runnel.client.admin",
+    "Producer": "runnel.client.producer",
+    "RecordMetadata": "runnel.client.delivery",
+    "ResourceType": "runnel.client.admin",
+    "TableDelivery": "runnel.client.table_send",
+    "TopicPartition": "runnel.client.topic_partition",
+    "read_table": "runnel.client.table_read",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for (PEP 562)."""
+    import importlib
+
+    if name == "aio":
+        return importlib.import_module("runnel.aio")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'runnel' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, "aio"])

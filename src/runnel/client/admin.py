@@ -6,12 +6,14 @@ the broker answered for it.
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TypeVar
 
 from runnel.client.cluster import Cluster
-from runnel.client.metadata import Topic
+from runnel.client.isolation import Isolation
+from runnel.client.metadata import ClusterView, Topic
+from runnel.client.offset import OffsetAt, list_offsets
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
 from runnel.protocol.messages.config import (
@@ -204,6 +206,16 @@ class Admin:
         reply = await self._ask_for_resource(resource_type, name, request, IncrementalAlterConfigsResponse)
         if error := _error(reply.responses[0].error_code, reply.responses[0].error_message):
             raise error
+
+    async def describe_cluster(self) -> ClusterView:
+        """The brokers, the controller and the cluster's id; without topics."""
+        return replace(await self._cluster.refresh([]), topics={})
+
+    async def list_offsets(
+        self, topic: str, timestamps: Mapping[int, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[int, OffsetAt]:
+        """The first offset at or after a time in each partition; EARLIEST, LATEST and MAX_TIMESTAMP stand for times."""
+        return await list_offsets(self._cluster, topic, timestamps, isolation)
 
     # --- asking the right broker
 

@@ -1,0 +1,40 @@
+"""Administration for asyncio."""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from runnel.client import admin
+from runnel.client.producer_core import open_cluster
+from runnel.client.setting import AdminSettings, SettingValue
+
+
+class Admin(admin.Admin):
+    """Topics and settings of a cluster.
+
+    async with runnel.aio.Admin("localhost:9092") as admin:
+        await admin.create_topics([runnel.NewTopic("page_views", 3)])
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: Mapping[str, SettingValue] | None = None,
+        **settings: SettingValue,
+    ) -> None:
+        values = AdminSettings(bootstrap_servers, config, settings)
+        super().__init__(open_cluster(values), timeout_ms=values.default_api_timeout_ms)
+
+    async def __aenter__(self) -> Self:
+        await self._cluster.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._cluster.close()

@@ -1,0 +1,91 @@
+"""Administration for ordinary code."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from runnel.client import aio_admin
+from runnel.client.admin import Config, CreatedTopic, NewTopic, ResourceType
+from runnel.client.isolation import Isolation
+from runnel.client.loop_thread import LoopThread
+from runnel.client.metadata import ClusterView, Topic
+from runnel.client.offset import OffsetAt
+from runnel.client.setting import SettingValue
+from runnel.protocol.errors import ApiError
+
+
+class Admin:
+    """Topics and settings of a cluster.
+
+        with runnel.Admin("localhost:9092") as admin:
+            admin.create_topics([runnel.NewTopic("page_views", 3)])
+
+    Where a call names several things, each has its own outcome: a value, or the `ApiError` that the
+    broker answered for it.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: Mapping[str, SettingValue] | None = None,
+        **settings: SettingValue,
+    ) -> None:
+        self._admin = aio_admin.Admin(bootstrap_servers, config=config, **settings)
+        self._thread = LoopThread("runnel-admin")
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def list_topics(self, *, include_internal: bool = False) -> list[Topic]:
+        """Every topic, by name."""
+        return self._thread.call(self._admin.list_topics(include_internal=include_internal))
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | ApiError]:
+        """Topics with their partitions."""
+        return self._thread.call(self._admin.describe_topics(names))
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | ApiError]:
+        """Create topics, or only check whether that would work."""
+        return self._thread.call(self._admin.create_topics(topics, validate_only=validate_only))
+
+    def delete_topics(self, names: Sequence[str]) -> dict[str, ApiError | None]:
+        """Delete topics and all their records."""
+        return self._thread.call(self._admin.delete_topics(names))
+
+    def create_partitions(self, counts: Mapping[str, int]) -> dict[str, ApiError | None]:
+        """Give topics more partitions; the counts are of all partitions, not of the new ones."""
+        return self._thread.call(self._admin.create_partitions(counts))
+
+    def describe_configs(self, resource_type: ResourceType, name: str) -> list[Config]:
+        """The settings of a topic or a broker; raises `ApiError`."""
+        return self._thread.call(self._admin.describe_configs(resource_type, name))
+
+    def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set single settings; None takes one back to what it is by default. Raises `ApiError`."""
+        return self._thread.call(self._admin.alter_configs(resource_type, name, changes))
+
+    def describe_cluster(self) -> ClusterView:
+        """The brokers, the controller and the cluster's id."""
+        return self._thread.call(self._admin.describe_cluster())
+
+    def list_offsets(
+        self, topic: str, timestamps: Mapping[int, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[int, OffsetAt]:
+        """The first offset at or after a time in each partition; EARLIEST, LATEST and MAX_TIMESTAMP stand for times."""
+        return self._thread.call(self._admin.list_offsets(topic, timestamps, isolation))
+
+    def close(self) -> None:
+        """Close every connection. Closing twice does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._thread.call(self._admin.close())
+            self._thread.close()
