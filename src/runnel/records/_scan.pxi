@@ -49,7 +49,7 @@ def scan_plain_batches(
 
     They hold wanted offsets, fit, and have timestamps of one type, of any where it is -1. Where
     `checksum` is not None it must find what the header says. The run ends at the first batch of
-    which anything else is true.
+    which anything else is true, or with one that reaches the end offset.
     """
     cdef Pin pin = Pin(buffer)
     cdef Span span
@@ -77,4 +77,6 @@ def scan_plain_batches(
         position += size
         total_size += body_size
         row_count += span.record_count
+        if span.base_offset + span.last_offset_delta >= end_offset - 1:
+            break
     return spans, position, row_count, total_size

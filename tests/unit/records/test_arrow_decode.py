@@ -168,6 +168,14 @@ def test_batches_from_the_end_offset_on_are_not_looked_at() -> None:
     assert decode_all(ColumnDecoder("t", 0), data, 0, 6)[1:] == (6, None)
 
 
+def test_nothing_is_read_after_a_batch_that_reaches_the_end_offset(make_batch) -> None:
+    """The shortcut went on to batches with lower offsets, which no log has but a damaged fetch may. The twins then
+    differed in what they found there."""
+    data = make_batch(last_offset_delta=16) + make_batch(base_offset=1, record_count=9)
+    table, next_offset, failure = decode_all(ColumnDecoder("t", 0), data, 1, 15)
+    assert (offsets(table), next_offset, failure) == ([1, 2], 15, None)
+
+
 def test_a_last_batch_that_is_cut() -> None:
     first, data = len(plain(2)), join([plain(2), plain(2)])
     for size in range(first, len(data)):
