@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -108,9 +108,13 @@ class Live:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(TIMEOUT_S)
 
+    def wait_for(self, awaited: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(awaited, self._loop).result(TIMEOUT_S)
+
     def now(self) -> float:
         """The time of the server's loop."""
-        return self.call(lambda: self._loop.time())
+        return self.call(self._loop.time)
 
     @property
     def in_flight_bytes(self) -> int:

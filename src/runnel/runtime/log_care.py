@@ -66,8 +66,9 @@ class LogCare:
         await self._in_folders(LogDir.purge)
 
     async def checkpoint(self) -> None:
-        """Remember how far each log is known to be good, so that recovery has less to scan."""
+        """Remember how far each log is known to be good, so that recovery has less to scan; look for lost logs."""
         await self._in_folders(LogDir.checkpoint)
+        self._replicas.retry_missing()
 
     async def expire_producers(self) -> None:
         """Forget producers that have not written for a long time."""

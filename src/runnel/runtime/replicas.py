@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 
 from runnel.config.topic import TopicConfig
 from runnel.machines.controller.image import ClusterImage, Topic
@@ -48,6 +49,7 @@ class Replicas:
         self._worker = worker
         self._topics: dict[str, dict[int, Partition]] = {}
         self._changes: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
+        self._told: set[tuple[str, int]] = set()  # logs that could not be opened, of which the log file knows
 
     def get(self, topic: str, index: int) -> Partition:
         """The partition, or Kafka's error for one that is not here."""
@@ -68,6 +70,12 @@ class Replicas:
     def on_records(self, records: Sequence[Record]) -> None:
         """Take note of changes of the image; they are carried out soon."""
         self._changes.put_nowait(records)
+
+    def retry_missing(self) -> None:
+        """Try again soon to open the logs that could not be opened; a full disk may have room again."""
+        for topic in self._image.topics.values():
+            if any(self.offline(topic, index) for index in range(topic.partition_count)):
+                self.on_records([ConfigRecord(ConfigKind.TOPIC, topic.name, {})])
 
     async def settled(self) -> None:
         """Return when every change so far has been carried out."""
@@ -146,27 +154,40 @@ class Replicas:
     def _open_logs(self, topic: Topic, indexes: Sequence[int], config: LogConfig) -> dict[int, Log]:
         logs = {}
         for index in indexes:
+            key = topic.name, index
             try:
                 logs[index] = self._find_log(topic, index, config) or self._create_log(topic, index, config)
+                self._told.discard(key)
             except StorageError as error:
-                log.error("the log of %s-%d could not be opened: %s", topic.name, index, error)
+                if key not in self._told:
+                    log.error("the log of %s-%d could not be opened: %s", topic.name, index, error)
+                self._told.add(key)
         return logs
 
     def _find_log(self, topic: Topic, index: int, config: LogConfig) -> Log | None:
+        key = topic.name, index
+        found = []
         for log_dir in self._log_dirs:
-            key = topic.name, index
-            if found := log_dir.logs.get(key):
+            if log := log_dir.logs.get(key):
                 if log_dir.topic_ids.get(key, topic.topic_id) == topic.topic_id:
-                    found.reconfigure(config)
-                    return found
-                # Left from a topic of the same name that was deleted while this broker was down.
-                log_dir.delete(topic.name, index)
-        return None
+                    found.append((key in log_dir.topic_ids, log.log_end_offset, log))
+                else:
+                    # Left from a topic of the same name that was deleted while this broker was down.
+                    log_dir.delete(topic.name, index)
+        if not found:
+            return None
+        # A folder that failed while the log was made in it keeps an empty one; the real one is elsewhere.
+        *_, storage = max(found, key=lambda entry: entry[:2])
+        storage.reconfigure(config)
+        return storage
 
     def _create_log(self, topic: Topic, index: int, config: LogConfig) -> Log:
-        online = [log_dir for log_dir in self._log_dirs if not log_dir.is_offline]
-        emptiest = min(online or self._log_dirs, key=lambda log_dir: len(log_dir.logs))
-        return emptiest.create(topic.name, index, topic.topic_id, config)
+        online = [log_dir for log_dir in self._log_dirs if not log_dir.is_offline] or self._log_dirs
+        *first, last = sorted(online, key=lambda log_dir: len(log_dir.logs))
+        for log_dir in first:
+            with suppress(StorageError):  # another folder may have room
+                return log_dir.create(topic.name, index, topic.topic_id, config)
+        return last.create(topic.name, index, topic.topic_id, config)
 
     def _delete_logs(self, topic: str, indexes: Sequence[int]) -> None:
         for log_dir in self._log_dirs:
