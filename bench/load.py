@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.broker import Target, cpu_seconds
+from bench.machine import busy_seconds
 
 PARTITION = 0
 CHUNK_COUNT = 2_000
@@ -49,6 +50,12 @@ class Measurement:
     seconds: float
     broker_cpu_s: float
     client_cpu_s: float
+    machine_cpu_s: float
+
+    @property
+    def other_cores(self) -> float:
+        """How many cores everything but broker and client kept busy: a measure of disturbance."""
+        return max(0.0, self.machine_cpu_s - self.broker_cpu_s - self.client_cpu_s) / self.seconds
 
     @property
     def mb_per_s(self) -> float:
@@ -84,7 +91,7 @@ def run_round(
 
 
 def _measured(target: Target, record_bytes: int, work: Callable[[], int]) -> Measurement:
-    broker_before, client_before = cpu_seconds(target.pid), time.process_time()
+    broker_before, client_before, machine_before = cpu_seconds(target.pid), time.process_time(), busy_seconds()
     started = time.perf_counter()
     count = work()
     seconds = time.perf_counter() - started
@@ -94,6 +101,7 @@ def _measured(target: Target, record_bytes: int, work: Callable[[], int]) -> Mea
         seconds=seconds,
         broker_cpu_s=cpu_seconds(target.pid) - broker_before,
         client_cpu_s=time.process_time() - client_before,
+        machine_cpu_s=busy_seconds() - machine_before,
     )
 
 

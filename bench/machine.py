@@ -35,6 +35,13 @@ def load() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
 
+def busy_seconds() -> float:
+    """CPU time that all cores together have spent on anything, the hypervisor's share included."""
+    times = psutil.cpu_times()
+    names = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(getattr(times, name, 0.0) for name in names))
+
+
 def _processor() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text()

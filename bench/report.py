@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def write_throughput(result: dict[str, Any], folder: Path) -> None:
 
 def _throughput_page(result: dict[str, Any]) -> str:
     ceiling = result["ceiling"]
+    others = [value for row in result["results"] for value in row["other_cores"]["rounds"]]
     left_out = "".join(f"\n{sentence}\n" for sentence in result["missing"])
     return f"""# Throughput
 
@@ -32,7 +34,9 @@ partition (acks=all, no compression, linger 5 ms) and then reads them all back b
 Every broker has one process, default settings and an empty data folder. The targets take
 turns in {result["rounds"]} rounds after one that is not counted; a phase ends at {result["mb_max"]} MB or
 {result["seconds_max"]:g} s. Medians. A megabyte is a million bytes of payload. Client and broker share the
-cores, so the client's own CPU is part of what bounds these figures.
+cores, so the client's own CPU is part of what bounds these figures. Everything else on the
+machine, the kernel's own work included, kept {statistics.median(others):.2f} cores busy in the median phase and
+{max(others):.2f} in the worst one; well above zero means that the run was disturbed.
 {left_out}
 {_throughput_table(result["results"])}
 The ceiling, a bare copy of the same bytes between two processes over loopback:

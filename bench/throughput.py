@@ -29,7 +29,7 @@ RECORD_BYTES = (100, 1000)
 CEILING = "loopback copy"
 MAKERS: dict[str, Callable[[], Target]] = {"runnel": RunnelBroker, "kafka": kafka_broker}
 NAMES = {"runnel": "Runnel", "kafka": f"Apache Kafka {KAFKA_VERSION}"}
-FIGURES = ("mb_per_s", "records_per_s", "broker_cpu_s_per_gb", "client_cpu_s_per_gb")
+FIGURES = ("mb_per_s", "records_per_s", "broker_cpu_s_per_gb", "client_cpu_s_per_gb", "other_cores")
 
 Rounds = dict[tuple[str, int, str], list[Measurement]]
 
@@ -83,7 +83,8 @@ def _say(number: int, name: str, record_bytes: int, phase: str, measurement: Mea
     label = "warm-up" if number < 0 else f"round {number + 1}"
     print(
         f"{label:8} {NAMES[name]:20} {phase} {record_bytes:5} B  {measurement.mb_per_s:7.1f} MB/s"
-        f"  {measurement.records_per_s:10,.0f} records/s  broker {measurement.broker_cpu_s_per_gb:6.2f} CPU s/GB",
+        f"  {measurement.records_per_s:10,.0f} records/s  broker {measurement.broker_cpu_s_per_gb:6.2f} CPU s/GB"
+        f"  others {measurement.other_cores:.2f} cores",
         flush=True,
     )
 
