@@ -1,0 +1,206 @@
+"""kill -9 under load, again and again: every acknowledged record is there, once and in order.
+
+A real process, a real idempotent producer with acks=all that never stops, and a port that
+stays the same, as an operator who restarts a broker would have it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.live import wait_until
+
+KILL_COUNT = 10
+PARTITION_COUNT = 2
+TOPIC = "killed"
+START_TIMEOUT_S = 20
+
+
+class Process:
+    """A broker in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self._folder = folder
+        self._log = folder / "stderr.txt"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start, and return when it says that it is ready."""
+        command = [sys.executable, "-m", "runnel.cli.main", "start"]
+        # Small segments, so that kills also hit rolls; the flush thread has something to do then.
+        command += [
+            "--data",
+            str(self._folder / "data"),
+            "--listen",
+            self.address,
+            "--set",
+            "log.segment.bytes=1048576",
+        ]
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert "ready on" in line, self._log.read_text()[-2000:]
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(START_TIMEOUT_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def stop(self) -> int:
+        assert self._process is not None
+        self._process.terminate()
+        code = self._process.wait(START_TIMEOUT_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+
+class Load:
+    """An idempotent producer that sends numbered records without a pause, and what was acknowledged of them."""
+
+    def __init__(self, address: str) -> None:
+        self.acknowledged: dict[int, list[tuple[int, bytes]]] = {index: [] for index in range(PARTITION_COUNT)}
+        self.failures: list[KafkaError] = []
+        self._stopping = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 1,
+                "batch.num.messages": 50,
+                "compression.type": "lz4",
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 50,
+                "retry.backoff.ms": 10,
+                "message.timeout.ms": 60_000,
+                "logger": _quiet(),
+            }
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            value = b"%d " % number + os.urandom(200)
+            try:
+                self._producer.produce(TOPIC, value, partition=number % PARTITION_COUNT, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.poll(0.01)
+                continue
+            number += 1
+            self._producer.poll(0)
+            if number % 100 == 0:
+                time.sleep(0.002)  # a load, not a flood: the broker shares its processors with other tests
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failures.append(error)
+        else:
+            self.acknowledged[message.partition() or 0].append((message.offset() or 0, message.value() or b""))
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+
+
+def _quiet() -> object:
+    import logging
+
+    logger = logging.getLogger("librdkafka")
+    logger.setLevel(logging.CRITICAL)  # it tells of every lost connection, of which there are many here
+    return logger
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    broker = Process(tmp_path)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def _create(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    for outcome in admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1)]).values():
+        outcome.result(20)
+
+
+def _consume(address: str) -> dict[int, list[tuple[int, bytes]]]:
+    """Everything in the topic, by partition."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
+    found: dict[int, list[tuple[int, bytes]]] = {index: [] for index in range(PARTITION_COUNT)}
+    partitions = [TopicPartition(TOPIC, index, OFFSET_BEGINNING) for index in found]
+    ends = {index: consumer.get_watermark_offsets(TopicPartition(TOPIC, index), 20)[1] for index in found}
+    consumer.assign(partitions)
+    while any(len(found[index]) < ends[index] for index in found):
+        for message in consumer.consume(5000, 0.2):
+            assert message.error() is None, message.error()
+            found[message.partition() or 0].append((message.offset() or 0, message.value() or b""))
+    consumer.close()
+    return found
+
+
+@pytest.mark.timeout(180)
+def test_every_acknowledged_record_survives_being_killed_again_and_again(process: Process) -> None:
+    _create(process.address)
+    load = Load(process.address)
+    chance = random.Random(9)
+    for _ in range(KILL_COUNT):
+        wanted = load.count + chance.randrange(500, 3000)
+        wait_until(lambda wanted=wanted: load.count >= wanted or load.failures, "the producer gets on")
+        process.kill()
+        process.start()
+    wait_until(lambda wanted=load.count + 500: load.count >= wanted or load.failures, "it gets on after the last kill")
+    load.stop()
+    assert load.failures == []
+    found = _consume(process.address)
+    for partition, acknowledged in load.acknowledged.items():
+        stored = found[partition]
+        assert [offset for offset, _ in stored] == list(range(len(stored))), "no offset is missing"
+        numbers = [int(value.split(b" ", 1)[0]) for _, value in stored]
+        assert numbers == sorted(set(numbers)), "each record is there once, in the order it was sent"
+        contents = dict(stored)
+        assert all(contents.get(offset) == value for offset, value in acknowledged)
+        assert len(acknowledged) == len(stored), "everything was acknowledged in the end"
+    assert process.log.count("was not stopped cleanly") == KILL_COUNT
+    assert "Traceback" not in process.log
+
+
+def test_a_clean_stop_in_between_recovers_nothing(process: Process) -> None:
+    _create(process.address)
+    load = Load(process.address)
+    wait_until(lambda: load.count >= 500, "records are there")
+    load.stop()
+    before = _consume(process.address)
+    assert process.stop() == 0
+    process.start()
+    assert _consume(process.address) == before
+    assert "was not stopped cleanly" not in process.log
