@@ -15,7 +15,7 @@ help:            ## this list
 
 $(VENV)/.dev: pyproject.toml setup.py constraints.txt $(wildcard src/runnel/records/*.pyx src/runnel/records/*.pxi)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,spark]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -26,7 +26,10 @@ demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends 
 	$(BIN)/python -m runnel.cli.demo $(if $(FOR),--for $(FOR))
 
 test: $(VENV)/.dev      ## every test that this machine can run; skips say why
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not slow' tests
+
+test-slow: $(VENV)/.dev ## the few tests that take minutes
+	$(BIN)/python -m pytest -m slow tests
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))

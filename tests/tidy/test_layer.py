@@ -15,6 +15,7 @@ LAYERS = (
     ("coordination",),
     ("runtime",),
     ("server", "client"),
+    ("spark",),
     ("testing", "cli"),
 )
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -38,6 +39,8 @@ FILES = python_files("src")
 
 def package_of(path: Path) -> str | None:
     """The layer that a file belongs to; None for the few at the top."""
+    if not path.is_relative_to(PACKAGE):
+        return None
     parts = path.relative_to(PACKAGE).parts
     return parts[0] if len(parts) > 1 else None
 

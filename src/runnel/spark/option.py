@@ -1,0 +1,277 @@
+"""The options of a query, checked as a whole before anything is asked of a broker.
+
+They are those of Spark's Kafka connector, with two of our own: `columns` and `pushdown`. Spark
+hands names over in lower case. An option that is not known is refused, because a misspelled one
+would otherwise change a query without a word.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from runnel.spark.bound import AtOffsets, AtTime, AtTimes, Bound, Edge, NoMatch
+from runnel.spark.client_setting import BOOTSTRAP_SERVERS, PREFIX, ClientSettings, parse_client_settings
+from runnel.spark.column import DEFAULT_COLUMNS, HEADERS, parse_columns
+from runnel.spark.error import OptionError
+from runnel.spark.position import TIMES_EXAMPLE, Offsets, parse_offsets
+from runnel.spark.subscription import STRATEGIES, Subscription, parse_subscription
+from runnel.spark.value import INT32_MAX, INT64_MAX, parse_bool, parse_choice, parse_duration_ms, parse_int
+
+log = logging.getLogger(__name__)
+
+_ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_SOURCE = (
+    *STRATEGIES,
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsets",
+    "startingOffsetsByTimestampStrategy",
+    *_ENDS,
+    *_STREAM_ONLY,
+    "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "groupIdPrefix",
+    "includeHeaders",
+    "columns",
+    "pushdown",
+)
+_SINK = ("topic", "includeHeaders")
+_OF_SPARK = (
+    "checkpointLocation",
+    "queryName",
+    "asyncProgressTrackingEnabled",
+    "asyncProgressTrackingCheckpointIntervalMs",
+)
+"""What Spark itself keeps among the options of a sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often to ask for offsets again, and how long to wait before."""
+
+    attempt_count: int = 3
+    interval_ms: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionOptions:
+    """How much a micro-batch takes, in offsets."""
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_max_ms: int = 15 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """How partitions of topics become partitions of Spark; without any, one by one."""
+
+    partitions_min: int | None = None
+    records_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a query reads, and how."""
+
+    client: ClientSettings
+    subscription: Subscription
+    columns: tuple[str, ...]
+    start: Bound | None = None
+    start_option: str = "startingOffsets"
+    end: Bound = Edge.LATEST
+    end_option: str = "endingOffsets"
+    no_match: NoMatch = NoMatch.ERROR
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
+    retry: Retry = field(default_factory=Retry)
+    metadata_ttl_ms: int = -1
+    admission: AdmissionOptions = field(default_factory=AdmissionOptions)
+    split: SplitOptions = field(default_factory=SplitOptions)
+    pushdown: bool | None = None
+    ends_given: tuple[str, ...] = ()
+    stream_only_given: tuple[str, ...] = ()
+
+    def for_batch(self) -> "SourceOptions":
+        """The options of a batch query, which starts at the beginning unless told otherwise."""
+        if self.start is Edge.LATEST or _has_edge(self.start, Edge.LATEST):
+            raise OptionError(self.start_option, "a batch query cannot start at latest; it would never read anything")
+        if self.end is Edge.EARLIEST or _has_edge(self.end, Edge.EARLIEST):
+            raise OptionError(self.end_option, "a query cannot end at earliest")
+        for name in self.stream_only_given:
+            log.warning("option %s makes no difference to a batch query", name)
+        return replace(self, start=Edge.EARLIEST if self.start is None else self.start)
+
+    def for_stream(self) -> "SourceOptions":
+        """The options of a stream, which starts with what is written from now on unless told otherwise."""
+        if self.ends_given:
+            raise OptionError(
+                self.ends_given[0], "a stream has no end; read it as a batch, or use trigger availableNow"
+            )
+        return replace(self, start=Edge.LATEST if self.start is None else self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where rows are written, and how; without a topic, each row says its own."""
+
+    client: ClientSettings
+    topic: str | None = None
+
+
+def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options of a source; raises `OptionError`."""
+    given = _check_names(options, _SOURCE, "source")
+    start_option, start = _parse_bound(given, "starting", None)
+    end_option, end = _parse_bound(given, "ending", Edge.LATEST)
+    return SourceOptions(
+        client=parse_client_settings(_client_options(options)),
+        subscription=_parse_strategy(given),
+        columns=_parse_columns(given),
+        start=start,
+        start_option=start_option,
+        end=Edge.LATEST if end is None else end,
+        end_option=end_option,
+        no_match=parse_choice(
+            "startingOffsetsByTimestampStrategy",
+            given.get("startingOffsetsByTimestampStrategy", "error"),
+            {choice.value: choice for choice in NoMatch},
+        ),
+        fail_on_data_loss=_bool(given, "failOnDataLoss", default=True),
+        poll_timeout_ms=_int(given, "kafkaConsumer.pollTimeoutMs", 120_000, least=1),
+        retry=Retry(
+            _int(given, "fetchOffset.numRetries", 3, least=1), _int(given, "fetchOffset.retryIntervalMs", 10, least=0)
+        ),
+        metadata_ttl_ms=_parse_ttl(given),
+        admission=_parse_admission(given),
+        split=SplitOptions(
+            _optional_int(given, "minPartitions", most=INT32_MAX), _optional_int(given, "maxRecordsPerPartition")
+        ),
+        pushdown=_bool(given, "pushdown", default=True) if "pushdown" in given else None,
+        ends_given=tuple(name for name in _ENDS if name in given),
+        stream_only_given=tuple(name for name in _STREAM_ONLY if name in given),
+    )
+
+
+def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """The options of a sink; raises `OptionError`."""
+    given = _check_names(options, _SINK, "sink", _OF_SPARK)
+    _bool(given, "includeHeaders", default=False)  # headers are written where there is a column of them
+    topic = given.get("topic")
+    if topic is not None and not topic.strip():
+        raise OptionError("topic", "it is empty")
+    return SinkOptions(parse_client_settings(_client_options(options)), None if topic is None else topic.strip())
+
+
+# --- names
+
+
+def _client_options(options: Mapping[str, str]) -> dict[str, str]:
+    lowered = {name.lower(): text for name, text in options.items()}
+    return {name: text for name, text in lowered.items() if name.startswith(PREFIX)}
+
+
+def _check_names(
+    options: Mapping[str, str], known: tuple[str, ...], side: str, ignored: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """The options by the names that people know them by, without the client's; raises for those of no use here."""
+    spelling = {name.lower(): name for name in known}
+    skipped = {name.lower() for name in ignored}
+    given = {}
+    for option, text in options.items():
+        name = option.lower()
+        if name in spelling:
+            given[spelling[name]] = text
+        elif name not in skipped and not name.startswith(PREFIX):
+            raise OptionError(option, _why_not(name, side, known))
+    return given
+
+
+def _why_not(name: str, side: str, known: tuple[str, ...]) -> str:
+    if name == "path":
+        return f"topics have no path; use option {'subscribe' if side == 'source' else 'topic'}"
+    if name == "bootstrap.servers":
+        return f"the name is {BOOTSTRAP_SERVERS}"
+    others = {option.lower(): ("sink" if side == "source" else "source") for option in (*_SOURCE, *_SINK)}
+    if name in others:
+        return f"it belongs to a {others[name]}, and this is a {side}"
+    return f"it is not known; a {side} takes {', '.join(known)} and kafka.*"
+
+
+# --- values
+
+
+def _parse_strategy(given: Mapping[str, str]) -> Subscription:
+    chosen = [name for name in STRATEGIES if name in given]
+    if not chosen:
+        raise OptionError("subscribe", "it is missing; one of assign, subscribe and subscribePattern says what to read")
+    if len(chosen) > 1:
+        raise OptionError(chosen[1], f"only one of assign, subscribe and subscribePattern, and there is {chosen[0]}")
+    return parse_subscription(chosen[0], given[chosen[0]])
+
+
+def _parse_bound(given: Mapping[str, str], side: str, default: Bound | None) -> tuple[str, Bound | None]:
+    """The bound and the option it comes from: a time for all goes before times, and these before offsets."""
+    time, times, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    if time in given:
+        return time, AtTime(parse_int(time, given[time]))
+    if times in given:
+        return times, AtTimes(_check_least(times, parse_offsets(times, given[times], TIMES_EXAMPLE), 0))
+    if offsets not in given:
+        return offsets, default
+    edge = {"latest": Edge.LATEST, "earliest": Edge.EARLIEST}.get(given[offsets].strip().lower())
+    if edge is not None:
+        return offsets, edge
+    return offsets, AtOffsets(_check_least(offsets, parse_offsets(offsets, given[offsets]), Edge.EARLIEST))
+
+
+def _check_least(option: str, values: Offsets, least: int) -> Offsets:
+    for partition, value in values.items():
+        if not least <= value <= INT64_MAX:
+            raise OptionError(option, f"{partition} cannot be at {value}")
+    return values
+
+
+def _has_edge(bound: Bound | None, edge: Edge) -> bool:
+    return isinstance(bound, AtOffsets) and edge in bound.offsets.values()
+
+
+def _parse_columns(given: Mapping[str, str]) -> tuple[str, ...]:
+    with_headers = _bool(given, "includeHeaders", default=False)
+    if "columns" in given:
+        return parse_columns("columns", given["columns"])
+    return (*DEFAULT_COLUMNS, HEADERS) if with_headers else DEFAULT_COLUMNS
+
+
+def _parse_admission(given: Mapping[str, str]) -> AdmissionOptions:
+    most, least = _optional_int(given, "maxOffsetsPerTrigger"), _optional_int(given, "minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise OptionError("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, which is {most}")
+    delay_ms = parse_duration_ms("maxTriggerDelay", given.get("maxTriggerDelay", "15m"))
+    return AdmissionOptions(most, least, delay_ms)
+
+
+def _parse_ttl(given: Mapping[str, str]) -> int:
+    name = "partition.metadata.cache.ttl.ms"
+    ttl_ms = _int(given, name, -1, least=-1)
+    if ttl_ms == 0:
+        raise OptionError(name, "it must be positive, or -1 to look each time")
+    return ttl_ms
+
+
+def _bool(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return parse_bool(name, given[name]) if name in given else default
+
+
+def _int(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    return parse_int(name, given[name], least=least) if name in given else default
+
+
+def _optional_int(given: Mapping[str, str], name: str, most: int = INT64_MAX) -> int | None:
+    return parse_int(name, given[name], least=1, most=most) if name in given else None
