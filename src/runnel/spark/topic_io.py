@@ -1,0 +1,260 @@
+"""What the data source needs of brokers, as plain calls.
+
+This is all of the client that the rest of the package knows. The work is done on the event loop of
+one thread, and clusters stay connected: Spark uses a Python worker again for the next micro-batch,
+and finds its connections open. A worker that was forked starts without them.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from runnel.base.limits import SPARK_CLUSTERS_KEPT_MAX
+from runnel.client.backoff import Deadline
+from runnel.client.cluster import Cluster
+from runnel.client.error import BootstrapError, ClientError
+from runnel.client.fetch import FetchOptions
+from runnel.client.loop_thread import LoopThread
+from runnel.client.metadata import Topic
+from runnel.client.offset import EARLIEST, LATEST, NOT_FOUND, OffsetAt, list_offsets
+from runnel.client.producer import Producer
+from runnel.client.producer_core import open_cluster
+from runnel.client.topic_partition import TopicPartition
+from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from runnel.records.arrow_decode import ColumnDecoder
+from runnel.records.error import RecordError
+from runnel.spark.client_setting import BOOTSTRAP_SERVERS, ClientSettings
+from runnel.spark.data_loss import Loss
+from runnel.spark.error import BrokerError, OptionError
+from runnel.spark.plan import OffsetRange
+from runnel.spark.position import Offsets
+from runnel.spark.range_fetch import NothingArrived, OutOfRange, RangeFetch
+from runnel.spark.topic_writer import TopicWriter
+
+T = TypeVar("T")
+
+_NEW_TOPIC_TIMEOUT_MS = 5_000  # creating a topic on the way takes a moment
+
+
+class TopicIO:
+    """Topics behind some brokers. Made by `topic_io`; every failure is a `BrokerError`."""
+
+    def __init__(self, settings: ClientSettings, thread: LoopThread) -> None:
+        self.settings = settings
+        self._consumer = settings.consumer
+        self._thread = thread
+        self._cluster: Cluster | None = None
+        self._producer: Producer | None = None
+        self._required: set[str | None] = set()
+
+    # --- topics and offsets
+
+    def partition_counts(self, topics: Sequence[str] | None) -> dict[str, int]:
+        """The topics among these that exist, or all but internal ones for None, and how many partitions each has."""
+
+        async def look(cluster: Cluster) -> dict[str, int]:
+            view = await cluster.retry(lambda: cluster.refresh(topics), timeout_ms=cluster.request_timeout_ms)
+            found = [view.topics.get(name) for name in topics] if topics is not None else view.topics.values()
+            return {
+                topic.name: len(topic.partitions)
+                for topic in found
+                if topic is not None and _is_usable(topic) and (topics is not None or not topic.is_internal)
+            }
+
+        return self._run(look)
+
+    def offsets(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time in each partition, or None; -2 and -1 are the edges of the log."""
+
+        async def look(cluster: Cluster) -> dict[TopicPartition, int | None]:
+            by_topic: dict[str, dict[int, int]] = {}
+            for partition, time_ms in asked.items():
+                by_topic.setdefault(partition.topic, {})[partition.partition] = time_ms
+            isolation = self.settings.isolation
+            answers = await asyncio.gather(
+                *(list_offsets(cluster, topic, times, isolation) for topic, times in by_topic.items())
+            )
+            found = {}
+            for topic, answer in zip(by_topic, answers, strict=True):
+                found.update({TopicPartition(topic, index): _offset(at) for index, at in answer.items()})
+            return found
+
+        return self._run(look) if asked else {}
+
+    def edges(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+        """The first offset and the next one to be written of each partition."""
+        first, last = (self.offsets(dict.fromkeys(partitions, edge)) for edge in (EARLIEST, LATEST))
+        return {key: offset or 0 for key, offset in first.items()}, {key: offset or 0 for key, offset in last.items()}
+
+    # --- records
+
+    def read(self, wanted: OffsetRange, columns: Sequence[str], *, timeout_ms: int, loss: Loss) -> Iterator[Any]:
+        """The records of a range as `pyarrow.RecordBatch`es."""
+        # The driver reached the brokers a moment ago, so a task waits for them to come back.
+        fetch = self._run(lambda cluster: self._begin(cluster, wanted, timeout_ms), patience_ms=timeout_ms)
+        decoder = ColumnDecoder(wanted.topic, wanted.partition, columns, check_crcs=self._consumer.check_crcs)
+        try:
+            while True:
+                try:
+                    fetched = self._run(lambda _: fetch.next())
+                except (OutOfRange, NothingArrived) as reason:
+                    if not self._go_on(fetch, wanted, reason, timeout_ms, loss):
+                        return
+                    continue
+                if fetched is None:
+                    return
+                for decoded in decoder.decode(fetched.data, fetched.offset, wanted.end, fetched.aborted):
+                    if decoded.record_batch.num_rows:
+                        yield decoded.record_batch
+        except RecordError as error:
+            raise BrokerError(f"{wanted}: {error}") from None
+        finally:
+            self._thread.call(_stop(fetch))
+
+    async def _begin(self, cluster: Cluster, wanted: OffsetRange, timeout_ms: int) -> RangeFetch:
+        options = FetchOptions(
+            isolation=self.settings.isolation,
+            max_wait_ms=self._consumer.fetch_max_wait_ms,
+            min_bytes=self._consumer.fetch_min_bytes,
+            partition_bytes_max=self._consumer.max_partition_fetch_bytes,
+        )
+        return RangeFetch(cluster, wanted, options, timeout_ms)
+
+    def _go_on(
+        self, fetch: RangeFetch, wanted: OffsetRange, reason: OutOfRange | NothingArrived, timeout_ms: int, loss: Loss
+    ) -> bool:
+        """Whether anything is left of a range from which records are gone."""
+        partition = TopicPartition(wanted.topic, wanted.partition)
+        first, last = (edge[partition] for edge in self.edges([partition]))
+        if first <= reason.offset < last:
+            raise BrokerError(
+                f"{partition}: nothing came at offset {reason.offset} within {timeout_ms} ms, which option "
+                "kafkaConsumer.pollTimeoutMs allows"
+            )
+        loss.report(
+            f"records of {wanted} are gone: offset {reason.offset} is out of range, "
+            f"the partition has offsets from {first} to {last}"
+        )
+        fetch.seek(first)
+        return reason.offset < first < wanted.end
+
+    @contextmanager
+    def writer(self, topic: str | None) -> Iterator[TopicWriter]:
+        """Writes the rows of one task, to one topic or to those that they name."""
+        # The producer is kept for the next task, unless this one fails and leaves it in doubt.
+        producer = self._producer or Producer(config=self.settings.producer)
+        self._producer = None
+        try:
+            yield TopicWriter(producer, topic, self.require_topic)
+        except BaseException:
+            producer.close(0)
+            raise
+        self._producer = producer
+
+    def require_topic(self, name: str | None) -> None:
+        """Raise `OptionError` unless a topic is there or the brokers create it; None only needs brokers."""
+        if name in self._required:
+            return
+
+        async def look(cluster: Cluster) -> None:
+            if name is not None:
+                await cluster.topic(name, allow_auto_create=True, timeout_ms=_NEW_TOPIC_TIMEOUT_MS)
+
+        try:
+            self._run(look, raw=True)
+        except ApiError as error:
+            where = f"{BOOTSTRAP_SERVERS} ({self.settings.bootstrap_servers})"
+            reason = f"topic {name} cannot be written at {where}: {error}. Create it first, or change the option"
+            raise OptionError("topic", reason) from None
+        self._required.add(name)
+
+    # --- the loop
+
+    def _run(self, action: Callable[[Cluster], Awaitable[T]], *, patience_ms: int = 0, raw: bool = False) -> T:
+        """Do something with the cluster; `patience_ms` is how long to try where no broker answers at all.
+
+        With `raw`, what the brokers answer is raised as it is.
+        """
+
+        async def run() -> T:
+            return await action(self._cluster or await self._connect(patience_ms))
+
+        try:
+            return self._thread.call(run())
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            if raw and isinstance(error, ApiError):
+                raise
+            raise self._explain(error) from None
+
+    async def _connect(self, patience_ms: int) -> Cluster:
+        deadline = Deadline(patience_ms)
+        while True:
+            cluster = open_cluster(self._consumer)
+            try:
+                await cluster.connect()
+            except BootstrapError:
+                if deadline.is_over:
+                    raise
+                await asyncio.sleep(cluster.backoff.wait_s(1))
+            else:
+                self._cluster = cluster
+                return cluster
+
+    def _explain(self, error: Exception) -> BrokerError:
+        servers = f"{BOOTSTRAP_SERVERS} ({self.settings.bootstrap_servers})"
+        if isinstance(error, BootstrapError):
+            return BrokerError(f"no broker answers at {servers}: {error}. Start one, or change the option")
+        if isinstance(error, ApiError):
+            return BrokerError(f"the brokers at {servers} answered {error}")
+        return BrokerError(f"lost the brokers at {servers}: {error}")
+
+    async def close(self) -> None:
+        """Close the connections; on the loop."""
+        if self._producer is not None:
+            self._producer.close(0)
+            self._producer = None
+        if self._cluster is not None:
+            await self._cluster.close()
+            self._cluster = None
+
+
+async def _stop(fetch: RangeFetch) -> None:
+    fetch.stop()
+
+
+def _is_usable(topic: Topic) -> bool:
+    return topic.error is ErrorCode.NONE and bool(topic.partitions)
+
+
+def _offset(found: OffsetAt) -> int | None:
+    return None if found.offset == NOT_FOUND else found.offset
+
+
+class _Process:
+    """What this process has open."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.thread = LoopThread("runnel-spark")
+        self.opened: dict[ClientSettings, TopicIO] = {}
+
+
+_lock = threading.Lock()
+_process: _Process | None = None
+
+
+def topic_io(settings: ClientSettings) -> TopicIO:
+    """The topics behind these settings, connected already if they were used before."""
+    global _process  # noqa: PLW0603 - a worker's connections live as long as the worker
+    with _lock:
+        if _process is None or _process.pid != os.getpid():
+            _process = _Process()
+        found = _process.opened.pop(settings, None) or TopicIO(settings, _process.thread)
+        _process.opened[settings] = found
+        while len(_process.opened) > SPARK_CLUSTERS_KEPT_MAX:
+            oldest = next(iter(_process.opened))
+            _process.thread.call(_process.opened.pop(oldest).close())
+        return found
