@@ -66,7 +66,9 @@ cdef inline bint is_ascii(Field *field) noexcept nogil:
     return seen < 0x80
 
 
-cdef inline void put_headers(HeaderTarget *target, int64_t row, RecordFields *fields, const uint8_t *end) noexcept nogil:
+cdef inline void put_headers(
+    HeaderTarget *target, int64_t row, RecordFields *fields, const uint8_t *end,
+) noexcept nogil:
     """`read_record` has been over these bytes, so the fields are where they should be."""
     cdef Cursor cursor
     cdef Field field
@@ -237,7 +239,9 @@ cdef int open_targets(list pins, ColumnTargets *targets, offset, timestamp, key,
     return 0
 
 
-cdef int fill_one(described, ColumnTargets *targets, int64_t start_offset, int64_t end_offset, int64_t *index) except -1:
+cdef int fill_one(
+    described, ColumnTargets *targets, int64_t start_offset, int64_t end_offset, int64_t *index,
+) except -1:
     """Fill the columns from one batch, or leave them as they were and return the reason."""
     cdef Span span
     cdef Cursor body

@@ -21,7 +21,9 @@ cdef inline uint32_t murmur2(const uint8_t *data, int64_t size) noexcept nogil:
     return value ^ (value >> 15)
 
 
-cdef int hash_rows(BinarySource *source, int32_t partition_count, int32_t *partitions, uint8_t *validity) noexcept nogil:
+cdef int hash_rows(
+    BinarySource *source, int32_t partition_count, int32_t *partitions, uint8_t *validity,
+) noexcept nogil:
     cdef Field field
     cdef int64_t index
     cdef int error
@@ -52,7 +54,9 @@ def hash_keys(column, int32_t partition_count, partitions, validity):
     return error
 
 
-cdef int64_t count_rows(const uint8_t *partitions, int64_t row_count, int32_t partition_count, int64_t *ends) noexcept nogil:
+cdef int64_t count_rows(
+    const uint8_t *partitions, int64_t row_count, int32_t partition_count, int64_t *ends,
+) noexcept nogil:
     """Make `ends` hold where each partition's rows begin; the result is the row at fault, or -1."""
     cdef int64_t row, total = 0, count
     cdef int32_t partition

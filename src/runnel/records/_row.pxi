@@ -164,7 +164,9 @@ cdef inline int headers_size(RowSource *source, Row *row, int64_t *size) noexcep
     return OK
 
 
-cdef inline int record_size(RowSource *source, Row *row, int64_t index, int64_t base_timestamp, int64_t *size) noexcept nogil:
+cdef inline int record_size(
+    RowSource *source, Row *row, int64_t index, int64_t base_timestamp, int64_t *size,
+) noexcept nogil:
     """The size of a record without its length."""
     cdef int error
     size[0] = 1 + varint_size(row.timestamp - base_timestamp) + varint_size(index)

@@ -67,8 +67,9 @@ def scan_plain_batches(
             break
         if timestamp_type >= 0 and span.is_append_time != timestamp_type:
             break
-        if checksum is not None and checksum(view[position + 21 : position + size]) != load_big32(pin.data + position + 17):
-            break
+        if checksum is not None:
+            if checksum(view[position + 21 : position + size]) != load_big32(pin.data + position + 17):
+                break
         timestamp_type = span.is_append_time
         spans.append((
             buffer, position + BATCH_HEADER_SIZE, position + size, span.record_count, span.base_offset,

@@ -392,6 +392,15 @@ def test_rows_of_a_chunk_are_as_many_as_a_column_of_the_topic_can_hold(monkeypat
     assert "4 records are too many for one column" in failure[1]
 
 
+def test_a_chunk_is_never_larger_than_a_column_can_be(monkeypatch) -> None:
+    from runnel.records import arrow_decode
+
+    size = len(plain(10)) - HEADER_SIZE
+    monkeypatch.setattr(arrow_decode, "INT32_MAX", 2 * size)
+    decoded = ColumnDecoder("t", 0, chunk_bytes_max=2**40).decode(join([plain(10)] * 3))
+    assert [part.record_batch.num_rows for part in decoded] == [20, 10]
+
+
 def test_buffers_are_cut_to_size() -> None:
     (decoded,) = ColumnDecoder("t", 0, ["key", "value", "offset", "headers"]).decode(plain(1_000), 990)
     assert decoded.record_batch.num_rows == 10
