@@ -1,6 +1,7 @@
 """What became of records: the futures that `send` returns, and how a batch settles all of them at once."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -8,6 +9,8 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from runnel.client.row import Row
 from runnel.client.topic_partition import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 # The states of a future; the module that names them is private.
 _RUNNING = "RUNNING"
@@ -30,10 +33,10 @@ class Outcome(NamedTuple):
     base_offset: int
     append_time_ms: int = -1
 
-    def metadata(self, target: TopicPartition, index: int, row: Row) -> RecordMetadata:
+    def metadata(self, target: TopicPartition, index: int, timestamp_ms: int) -> RecordMetadata:
         """What to tell of one record of the batch."""
         offset = UNKNOWN_OFFSET if self.base_offset < 0 else self.base_offset + index
-        timestamp_ms = row[0] if self.append_time_ms < 0 else self.append_time_ms
+        timestamp_ms = timestamp_ms if self.append_time_ms < 0 else self.append_time_ms
         return RecordMetadata(target.topic, target.partition, offset, timestamp_ms)
 
 
@@ -60,17 +63,21 @@ class Receipt(Protocol):
 class DeliveryFuture(Future[RecordMetadata]):
     """The future of one record. It cannot be cancelled: a record that was taken is sent.
 
-    A `Future` of its own for each record would spend more on its lock than on everything else, so
-    those of a batch share one. They are settled together, and each waits for its own state.
+    A `Future` with a lock and a state of its own would cost more than everything else about a record.
+    So this one knows only its batch's receipt and its place there, and what `Future` keeps in fields is
+    asked of the receipt: a batch settles all its futures at once.
     """
 
-    def __init__(self, condition: threading.Condition) -> None:
-        self._condition = condition
-        self._state = _RUNNING
-        self._result: RecordMetadata | None = None
-        self._exception: BaseException | None = None
-        self._waiters: list[Any] = []
-        self._done_callbacks: list[Any] = []
+    _condition = property(lambda self: self._receipt.condition)
+    _state = property(lambda self: self._receipt.state_of(self._index))
+    _result = property(lambda self: self._receipt.metadata_of(self._index))
+    _exception = property(lambda self: self._receipt.error_of(self._index))
+    _waiters = property(lambda self: self._receipt.watch(self, "waiters"))
+    _done_callbacks = property(lambda self: self._receipt.watch(self, "callbacks"))
+
+    def __init__(self, receipt: "ThreadReceipt", index: int) -> None:
+        self._receipt = receipt
+        self._index = index
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record to be written, at most so many seconds; raises what kept it from being written."""
@@ -83,61 +90,123 @@ class DeliveryFuture(Future[RecordMetadata]):
         return super().exception(0)
 
     def _wait(self, timeout: float | None) -> None:
-        with self._condition:
-            self._condition.wait_for(lambda: self._state == _FINISHED, timeout)
+        # Half of a divided batch wakes those who wait for the other half too, which `Future` would take for the end.
+        with self._receipt.condition:
+            self._receipt.condition.wait_for(lambda: self._state == _FINISHED, timeout)
 
-    def finish(self, result: RecordMetadata | None, error: BaseException | None) -> None:
-        """Set the outcome, with the condition held; the first one counts."""
-        if self._state == _FINISHED:
-            return
-        self._result, self._exception, self._state = result, error, _FINISHED
-        for waiter in self._waiters:
-            waiter.add_exception(self) if error is not None else waiter.add_result(self)
 
-    def notify(self) -> None:
-        """Run the callbacks, with the condition free."""
-        if self._done_callbacks:
-            self._invoke_callbacks()  # type: ignore[attr-defined]
+class _Watched:
+    """What hangs on one future: those who wait for several, and callbacks."""
+
+    __slots__ = ("callbacks", "future", "waiters")
+
+    def __init__(self, future: DeliveryFuture) -> None:
+        self.future = future
+        self.waiters: list[Any] = []
+        self.callbacks: list[Any] = []
 
 
 class ThreadReceipt:
-    """Futures of `concurrent.futures` for the records of a batch."""
+    """Futures of `concurrent.futures` for the records of a batch. The parts of a divided batch share the condition."""
 
     def __init__(self, condition: threading.Condition | None = None) -> None:
-        self._condition = condition or threading.Condition()
-        self._futures: list[DeliveryFuture] = []
+        self.condition = condition or threading.Condition()
+        self._count = 0
+        self._start = 0
+        self._parts: list[ThreadReceipt] = []
+        self._target: TopicPartition | None = None
+        self._outcome: Outcome | None = None
+        self._timestamps: list[int] = []
+        self._error: Exception | None = None
+        self._watched: dict[int, _Watched] = {}
 
     def add(self) -> DeliveryFuture:
         """The future of one more record."""
-        future = DeliveryFuture(self._condition)
-        self._futures.append(future)
+        future = DeliveryFuture(self, self._count)
+        self._count += 1
         return future
 
     def part(self, start: int, stop: int) -> "ThreadReceipt":
-        """The receipt for some of the records."""
-        receipt = ThreadReceipt(self._condition)
-        receipt._futures = self._futures[start:stop]
-        return receipt
+        """The receipt for some of the records, which answers for them from now on."""
+        part = ThreadReceipt(self.condition)
+        part._count, part._start = stop - start, start
+        with self.condition:
+            self._parts.append(part)
+            for index in range(start, stop):
+                if index in self._watched:
+                    part._watched[index - start] = self._watched.pop(index)
+        return part
 
     def succeed(self, target: TopicPartition, rows: Sequence[Row], record_count: int, outcome: Outcome) -> None:  # noqa: ARG002
         """Tell everybody that the records are written."""
-        with self._condition:
-            for index, (future, row) in enumerate(zip(self._futures, rows, strict=True)):
-                future.finish(outcome.metadata(target, index, row), None)
-            self._condition.notify_all()
-        self._notify()
+        with self.condition:
+            if not self._is_settled:
+                self._target, self._outcome = target, outcome
+                self._timestamps = [row[0] for row in rows]
+            self._tell_waiters()
+        self._run_callbacks()
 
     def fail(self, target: TopicPartition, record_count: int, error: Exception) -> None:  # noqa: ARG002
         """Tell everybody that they are not."""
-        with self._condition:
-            for future in self._futures:
-                future.finish(None, error)
-            self._condition.notify_all()
-        self._notify()
+        with self.condition:
+            if not self._is_settled:
+                self._error = error
+            self._tell_waiters()
+        self._run_callbacks()
 
-    def _notify(self) -> None:
-        for future in self._futures:
-            future.notify()
+    @property
+    def _is_settled(self) -> bool:
+        return self._outcome is not None or self._error is not None
+
+    def _tell_waiters(self) -> None:
+        """With the condition held."""
+        for item in self._watched.values():
+            for waiter in item.waiters:
+                waiter.add_result(item.future) if self._error is None else waiter.add_exception(item.future)
+        self.condition.notify_all()
+
+    def _run_callbacks(self) -> None:
+        """With the condition free: a callback may send or wait for other futures."""
+        for item in list(self._watched.values()):
+            callbacks, item.callbacks = item.callbacks, []
+            for callback in callbacks:
+                try:
+                    callback(item.future)
+                except Exception:
+                    _log.exception("a delivery callback failed")
+
+    # --- what the futures ask, by their places
+
+    def _find(self, index: int) -> tuple["ThreadReceipt", int]:
+        for part in self._parts:
+            if part._start <= index < part._start + part._count:
+                return part._find(index - part._start)
+        return self, index
+
+    def state_of(self, index: int) -> str:
+        """The state of one future."""
+        receipt, _ = self._find(index)
+        return _FINISHED if receipt._is_settled else _RUNNING
+
+    def metadata_of(self, index: int) -> RecordMetadata | None:
+        """Where one record was written, once that is known."""
+        receipt, place = self._find(index)
+        if receipt._outcome is None or receipt._target is None:
+            return None
+        return receipt._outcome.metadata(receipt._target, place, receipt._timestamps[place])
+
+    def error_of(self, index: int) -> Exception | None:
+        """What kept one record from being written."""
+        return self._find(index)[0]._error
+
+    def watch(self, future: DeliveryFuture, kind: str) -> list[Any]:
+        """The list of those who wait for one future, or of its callbacks; the caller holds the condition."""
+        receipt, place = self._find(future._index)
+        watched = receipt._watched.get(place)
+        if watched is None:
+            watched = receipt._watched[place] = _Watched(future)
+        found: list[Any] = getattr(watched, kind)
+        return found
 
 
 class LoopReceipt:
@@ -162,7 +231,7 @@ class LoopReceipt:
         """Tell everybody that the records are written."""
         for index, (future, row) in enumerate(zip(self._futures, rows, strict=True)):
             if not future.done():
-                future.set_result(outcome.metadata(target, index, row))
+                future.set_result(outcome.metadata(target, index, row[0]))
 
     def fail(self, target: TopicPartition, record_count: int, error: Exception) -> None:  # noqa: ARG002
         """Tell everybody that they are not."""

@@ -46,7 +46,7 @@ class ProducerCore:
         self.is_started = False
         self._partitioner = partitioner
         self._ignores_keys = settings.partitioner_ignore_keys
-        self._sticky: dict[str, StickyPartition] = {}
+        self._sticky: dict[str, tuple[Topic, StickyPartition, Sequence[int]]] = {}
 
     # --- on the loop
 
@@ -126,10 +126,11 @@ class ProducerCore:
 
     def stick(self, topic: Topic, size_bytes: int) -> int:
         """The partition for so many bytes of records without keys."""
-        sticky = self._sticky.get(topic.name)
-        if sticky is None:
-            sticky = self._sticky[topic.name] = StickyPartition(self.settings.batch_size)
-        return sticky.choose(topic.led_partitions or range(len(topic.partitions)), size_bytes)
+        known = self._sticky.get(topic.name)
+        if known is None or known[0] is not topic:
+            sticky = StickyPartition(self.settings.batch_size) if known is None else known[1]
+            known = self._sticky[topic.name] = (topic, sticky, topic.led_partitions or range(len(topic.partitions)))
+        return known[1].choose(known[2], size_bytes)
 
     @property
     def chooses_by_key(self) -> bool:
