@@ -9,8 +9,8 @@ import pytest
 
 from runnel.cli.activity import ORDERS, PAGE_VIEWS, TOPICS, Activity
 from runnel.cli.scoreboard import Rate, Scoreboard
-from runnel.client.accumulator import TopicPartition
 from runnel.client.fetch import Fetched
+from runnel.client.topic_partition import TopicPartition
 from runnel.client.writer import Delivery
 from runnel.records.batch import assign_offsets
 from runnel.records.builder import BatchBuilder
