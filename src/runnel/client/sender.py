@@ -49,8 +49,15 @@ class SenderOptions:
 
 @dataclass(slots=True)
 class _Leader:
+    """The requests under way at one leader, and the batches of the one that is being written."""
+
     in_flight_count: int = 0
-    is_writing: bool = False
+    writing: list[Batch] | None = None
+
+    def wrote(self, batches: list[Batch]) -> None:
+        """Let the next request be written, if it was this one that the next was waiting for."""
+        if self.writing is batches:
+            self.writing = None
 
 
 @dataclass(slots=True)
@@ -136,7 +143,7 @@ class Sender:
         for leader_id, batches in drained.requests.items():
             leader = self._leaders[leader_id]
             leader.in_flight_count += 1
-            leader.is_writing = True
+            leader.writing = batches
             self._background.start(self._deliver(leader_id, leader, batches))
         self._mend_identity(drained)
         self._mend_metadata(drained, now_s)
@@ -153,7 +160,7 @@ class Sender:
         leader = self._leaders.get(leader_id)
         if leader is None:
             leader = self._leaders[leader_id] = _Leader()
-        return not leader.is_writing and leader.in_flight_count < self._options.in_flight_max
+        return leader.writing is None and leader.in_flight_count < self._options.in_flight_max
 
     def _expire(self, batch: Batch) -> None:
         waited_ms = self._outbox.options.delivery_timeout_s * 1000
@@ -236,7 +243,7 @@ class Sender:
             failed = [batch for batch in batches if not self._settle_error(batch, error)]
         finally:
             leader.in_flight_count -= 1
-            leader.is_writing = False
+            leader.wrote(batches)
         self._outbox.tell_progress()
         self._wake.set()
         if failed:
@@ -258,14 +265,11 @@ class Sender:
                     await connection.send(request, version_max=version_max)
                     return None
                 started = await connection.start(request, ProduceResponse, version_max=version_max)
-                self._let_next_write(leader)
+                leader.wrote(batches)
+                self._wake.set()
                 return read_produced(await started.reply(), names)
         except TimeoutError:
             raise connection.give_up(ProduceRequest, timeout_ms) from None
-
-    def _let_next_write(self, leader: _Leader) -> None:
-        leader.is_writing = False
-        self._wake.set()
 
     async def _build(self, batches: list[Batch]) -> ProduceRequest:
         def build() -> ProduceRequest:
