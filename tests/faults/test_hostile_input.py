@@ -35,10 +35,11 @@ from tests.faults.live import (
     wait_until,
 )
 
-from runnel.base.limits import MIB
+from runnel.base.limits import MIB, PARTITIONS_PER_REQUEST_MAX
 from runnel.protocol.errors import ErrorCode
-from runnel.protocol.frame import encode_request
+from runnel.protocol.frame import decode_response, encode_request
 from runnel.protocol.messages.config import DescribeConfigsRequest, DescribeConfigsRequestResource
+from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 OPENED_BYTES_MAX = 4 * MIB
 
@@ -422,6 +423,17 @@ def test_a_question_repeated_thousands_of_times_is_answered_once(live: Live, top
     with live.socket() as peer:
         peer.sendall(b"".join(encode_request(1, "t", request, 4)))
         assert len(receive_frame(peer)) < 100_000
+
+
+def test_thousands_of_new_topics_in_one_question_are_not_created(live: Live) -> None:
+    """Kafka creates as many as a client names; here a request may create as many partitions as CreateTopics may."""
+    before = len(live.server.broker.image.topics)
+    topics = [MetadataRequestTopic(name=f"flood-{number}") for number in range(PARTITIONS_PER_REQUEST_MAX + 1)]
+    with live.socket() as peer:
+        peer.sendall(b"".join(encode_request(1, "t", MetadataRequest(topics=topics), 12)))
+        _, reply = decode_response(MetadataResponse, receive_frame(peer), 12)
+    assert {topic.error_code for topic in reply.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert len(live.server.broker.image.topics) == before
 
 
 # --- names of topics

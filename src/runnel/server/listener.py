@@ -43,15 +43,23 @@ class Listeners:
 
     async def open(self, endpoint: Endpoint) -> int:
         """Listen on `endpoint`; the port, which matters when it asked for any."""
-        server = await asyncio.get_running_loop().create_server(
+        server = await self._listen(endpoint, endpoint.port)
+        ports: list[int] = [opened.getsockname()[1] for opened in server.sockets]
+        if len(set(ports)) > 1:
+            # Asked for any port on every interface, the system gives each address family another one.
+            server.close()
+            await server.wait_closed()
+            server = await self._listen(endpoint, ports[0])
+        self._servers.append(server)
+        return ports[0]
+
+    async def _listen(self, endpoint: Endpoint, port: int) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
             lambda: self._accept(endpoint.name),
             endpoint.host or None,
-            endpoint.port,
+            port,
             backlog=self._config.socket_listen_backlog_size,
         )
-        self._servers.append(server)
-        port: int = server.sockets[0].getsockname()[1]
-        return port
 
     async def sweep_forever(self) -> None:
         """Close what has idled or stalled for too long, again and again."""

@@ -38,7 +38,7 @@ class Server:
         await self.broker.start()
         try:
             self.endpoints = tuple([await self._open(endpoint) for endpoint in self._config.broker_listeners])
-        except OSError:
+        except BaseException:
             await self.stop()
             raise
         self._sweeper = asyncio.get_running_loop().create_task(self.listeners.sweep_forever())

@@ -1,5 +1,6 @@
 """Who is let in, who is let go, and what thousands of half-open connections cost."""
 
+import errno
 import logging
 import resource
 import socket
@@ -196,6 +197,20 @@ def test_a_port_that_is_taken_leaves_nothing_behind(tmp_path: Path) -> None:
             pass
     with Live(tmp_path) as live:
         live.assert_serves()
+
+
+def test_any_port_on_every_interface_is_one_port_for_all_address_families(tmp_path: Path, loop: str) -> None:
+    """The system gives IPv4 and IPv6 a free port each; clients are told one, and `localhost` may mean either."""
+    with Live(tmp_path, {"listeners": "PLAINTEXT://:0"}, loop=loop) as live:
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with socket.socket(family) as peer:
+                try:
+                    peer.connect((host, live.address[1]))
+                except OSError as error:
+                    if family == socket.AF_INET6 and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                        continue  # a machine without IPv6
+                    raise
+                assert answers(peer)
 
 
 def test_a_server_says_where_it_listens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

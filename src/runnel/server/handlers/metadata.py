@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
 from runnel.base.topic_name import INTERNAL_TOPICS, topic_name_problem
 from runnel.machines.controller.image import Topic
 from runnel.machines.controller.topic import NewTopic
@@ -106,6 +107,8 @@ async def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> 
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if not (request.allow_auto_topic_creation and ctx.broker.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if len(request.topics or ()) * ctx.broker.config.num_partitions > PARTITIONS_PER_REQUEST_MAX:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "too many topics to be created by one request")
     if not ctx.is_allowed(Operation.CREATE, Resource.TOPIC, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return await _create(ctx, name)
