@@ -121,6 +121,8 @@ async def test_a_write_that_was_on_its_way_to_a_deleted_topic_is_refused() -> No
         with pytest.raises(ApiError) as caught:
             append(held)
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        with pytest.raises(ApiError):
+            held.delete_records(0)
 
 
 async def test_retention_leaves_a_topic_alone_that_is_deleted_under_its_hands(
@@ -207,6 +209,7 @@ async def test_with_room_again_the_next_change_of_the_topic_makes_what_is_missin
     async with machine.running() as broker:
         machine.fs.hook = failing(errno.ENOSPC, "make_directory", "/t-0")
         await create(broker)
+        assert absence(broker, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
         machine.fs.hook = None
         await broker.controller.write_config(
             ConfigKind.TOPIC, "t", lambda _: {"retention.ms": "1"}, validate_only=False

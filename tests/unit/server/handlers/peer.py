@@ -140,3 +140,16 @@ def fetch_request(
         session_epoch=session_epoch,
         topics=list(topics.values()),
     )
+
+
+def error_codes(message: Any) -> list[int]:
+    """Every error code anywhere in a message."""
+    codes = []
+    for field in message.SCHEMA.fields:
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            codes.append(value)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, Message):
+                codes += error_codes(part)
+    return codes

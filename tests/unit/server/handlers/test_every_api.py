@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.protocol.sample import full_message, messages
 from tests.unit.sample import BrokerInMemory, make_batch
-from tests.unit.server.handlers.peer import Peer
+from tests.unit.server.handlers.peer import Peer, error_codes
 from tests.unit.server.handlers.sensible import BUILDERS, sensible
 
 from runnel.protocol.api_key import ApiKey
@@ -75,19 +75,6 @@ def _desk() -> Iterator[Desk]:
 
 
 # --- sensible requests
-
-
-def error_codes(message: Any) -> list[int]:
-    """Every error code anywhere in a message."""
-    codes = []
-    for field in message.SCHEMA.fields:
-        value = getattr(message, field.name)
-        if field.name == "error_code":
-            codes.append(value)
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, Message):
-                codes += error_codes(part)
-    return codes
 
 
 @every_api_and_version

@@ -1,6 +1,7 @@
 """Fetch: what is read, how much of it, and how long it waits."""
 
 import asyncio
+from threading import current_thread, main_thread
 from typing import Any
 from uuid import UUID
 
@@ -134,6 +135,18 @@ async def test_a_reader_whose_log_differs_is_told_where() -> None:
         assert partition.diverging_epoch is None
 
 
+async def test_a_reader_that_followed_another_leader_is_told_where_its_epoch_ended() -> None:
+    async with peer() as client:
+        await fill(client, 2)
+        client.broker.replicas.get("t", 0).leader_epoch = 1
+        await client.produce(make_batch(VALUE))
+        request = fetch_request({("t", 0): 3})
+        request.topics[0].partitions[0].last_fetched_epoch = 0
+        (partition,) = (await client.ask(request, 12)).responses[0].partitions
+        assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (0, 2)
+        assert bytes(partition.records) == b""
+
+
 async def test_whoever_claims_to_be_a_replica_is_refused() -> None:
     async with peer() as client:
         topic_id = await client.create()
@@ -174,17 +187,21 @@ async def test_what_is_not_in_the_page_cache_is_read_aside() -> None:
         assert [values(partition) for partition in found] == [[VALUE] * 2, [VALUE]]
 
 
-@pytest.mark.parametrize("operation", ["read_cached_at", "read_at"])
-async def test_a_disk_that_cannot_be_read_is_a_storage_error(operation: str) -> None:
+@pytest.mark.parametrize("is_cold", [False, True], ids=["from the cache", "from the disk"])
+async def test_a_disk_that_cannot_be_read_is_a_storage_error(is_cold: bool) -> None:
     async with peer() as client:
         await fill(client, 1, 1)
-        client.machine.fs.is_cold = operation == "read_at"
-        client.machine.fs.hook = lambda _count, name, path: (
-            OSError(5, "broken") if name == operation and "/t-0/" in path else None
-        )
+        client.machine.fs.is_cold = is_cold
+
+        def fail(_count: int, operation: str, path: str) -> OSError | None:
+            is_aside = current_thread() is not main_thread()
+            is_read = operation == "read_at" if is_aside else operation == "read_cached_at" and not is_cold
+            return OSError(5, "broken") if is_read and "/t-0/" in path else None
+
+        client.machine.fs.hook = fail
         broken, good = await fetch(client, {("t", 0): 0, ("t", 1): 0})
-        assert broken.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert good.error_code in (0, ErrorCode.KAFKA_STORAGE_ERROR)
+        assert (broken.error_code, bytes(broken.records)) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+        assert (good.error_code, values(good)) == (0, [VALUE])
 
 
 # --- how much

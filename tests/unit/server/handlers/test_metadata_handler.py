@@ -2,12 +2,15 @@
 
 import asyncio
 import errno
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
-from tests.unit.sample import LISTENER
+from tests.unit.sample import LISTENER, BrokerInMemory
 from tests.unit.server.handlers.peer import Peer, peer
 
+from runnel.coordination.memory import MemoryStore
+from runnel.coordination.store import Operation
 from runnel.machines.controller.image import Node
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -138,14 +141,22 @@ async def test_a_bad_name_or_a_collision_creates_nothing() -> None:
         assert list(client.broker.image.topics) == ["a.b"]
 
 
+class SlowStore(MemoryStore):
+    """One that lets others run while it commits."""
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        await asyncio.sleep(0)
+        await super().commit(operations)
+
+
 async def test_many_clients_that_ask_at_once_make_one_topic() -> None:
-    async with peer() as client:
-        replies = await asyncio.gather(*(client.ask(named("new", auto_create=True)) for _ in range(1)))
-        others = await asyncio.gather(
-            *(Peer(client.broker, client.machine).ask(named("x", auto_create=True)) for _ in range(5))
-        )
-        assert {topic.error_code for reply in (*replies, *others) for topic in reply.topics} == {0}
-        assert len({topic.topic_id for reply in others for topic in reply.topics}) == 1
+    machine = BrokerInMemory()
+    machine.store = SlowStore()
+    async with peer(machine) as client:
+        clients = [Peer(client.broker, machine) for _ in range(5)]
+        replies = await asyncio.gather(*(each.ask(named("new", auto_create=True)) for each in clients))
+        found = {(topic.error_code, topic.topic_id) for reply in replies for topic in reply.topics}
+        assert found == {(0, client.broker.image.topics["new"].topic_id)}
 
 
 async def test_more_replicas_than_brokers_cannot_be_made() -> None:

@@ -201,6 +201,12 @@ async def test_log_append_time_is_told_and_stored() -> None:
         assert timestamps == [NOW_MS, NOW_MS]
 
 
+async def test_a_topic_that_stamps_records_takes_any_time_of_theirs() -> None:
+    async with peer() as client:
+        await client.create(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="1")
+        assert (await client.produce(make_batch(b"a", timestamp=NOW_MS + HOUR_MS))).error_code == 0
+
+
 async def test_a_batch_that_states_a_wrong_newest_timestamp_is_mended() -> None:
     async with peer() as client:
         await client.create()

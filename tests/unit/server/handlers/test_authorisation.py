@@ -1,0 +1,151 @@
+"""Every API asks before it answers. Until there is an authorizer everybody may do everything; here nobody may."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.unit.sample import make_batch
+from tests.unit.server.handlers.peer import Peer, error_codes, peer
+from tests.unit.server.handlers.sensible import BUILDERS, sensible
+
+from runnel.protocol.api_key import ApiKey
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.config import (
+    AlterConfigsRequest,
+    AlterConfigsRequestResource,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+)
+from runnel.protocol.messages.coordinator import FindCoordinatorRequest
+from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from runnel.protocol.messages.topic import DescribeTopicPartitionsRequest
+from runnel.server.api import APIS
+from runnel.server.context import Operation, RequestContext, Resource
+
+TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+CLUSTER_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+REFUSALS: dict[ApiKey, ErrorCode | None] = {
+    ApiKey.PRODUCE: TOPIC_REFUSED,
+    ApiKey.FETCH: TOPIC_REFUSED,
+    ApiKey.LIST_OFFSETS: TOPIC_REFUSED,
+    ApiKey.METADATA: TOPIC_REFUSED,
+    ApiKey.FIND_COORDINATOR: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ApiKey.API_VERSIONS: None,  # asked before anybody is known
+    ApiKey.CREATE_TOPICS: TOPIC_REFUSED,
+    ApiKey.DELETE_TOPICS: TOPIC_REFUSED,
+    ApiKey.DELETE_RECORDS: TOPIC_REFUSED,
+    ApiKey.INIT_PRODUCER_ID: CLUSTER_REFUSED,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: TOPIC_REFUSED,
+    ApiKey.DESCRIBE_CONFIGS: TOPIC_REFUSED,
+    ApiKey.ALTER_CONFIGS: TOPIC_REFUSED,
+    ApiKey.DESCRIBE_LOG_DIRS: CLUSTER_REFUSED,
+    ApiKey.CREATE_PARTITIONS: TOPIC_REFUSED,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: TOPIC_REFUSED,
+    ApiKey.DESCRIBE_CLUSTER: None,  # tells what the caller may do, which is then nothing
+    ApiKey.LIST_CONFIG_RESOURCES: CLUSTER_REFUSED,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: TOPIC_REFUSED,
+}
+
+
+Question = tuple[Operation, Resource, str]
+
+
+@asynccontextmanager
+async def stranger(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Peer, list[Question]]]:
+    """A client that may do nothing, on a broker with topics, and what was asked about it."""
+    asked: list[Question] = []
+
+    def deny(_context: RequestContext, *question: Any) -> bool:
+        asked.append(question)
+        return False
+
+    async with peer() as client:
+        for name in ("t", "doomed-6", "growing-3"):
+            await client.create(name)
+        await client.produce(make_batch(b"secret"))
+        monkeypatch.setattr(RequestContext, "is_allowed", deny)
+        yield client, asked
+
+
+def test_the_table_is_whole() -> None:
+    assert REFUSALS.keys() == APIS.keys() == BUILDERS.keys()
+
+
+@pytest.mark.parametrize("key", REFUSALS)
+async def test_who_may_nothing_gets_nothing(key: ApiKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, asked):
+        before = await client.broker.metadata.store.tree("/")
+        version = APIS[key].version_max
+        request = sensible(key, version, client.broker.image.topics["t"].topic_id)
+        response = await client.ask(request, version)
+        refusal = REFUSALS[key]
+        assert set(error_codes(response)) - {0} == ({refusal} if refusal else set())
+        assert bool(asked) == (refusal is not None)
+        assert b"secret" not in repr(response).encode()
+        assert await client.broker.metadata.store.tree("/") == before
+        assert client.broker.replicas.get("t", 0).high_watermark == 1
+        assert client.broker.replicas.get("t", 0).log.log_start_offset == 0
+
+
+async def test_topics_that_cannot_be_seen_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, _):
+        assert (await client.ask(MetadataRequest(topics=None))).topics == []
+        assert (await client.ask(DescribeTopicPartitionsRequest(response_partition_limit=10))).topics == []
+
+
+async def test_an_id_of_a_topic_that_cannot_be_seen_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, _):
+        topic_id = client.broker.image.topics["t"].topic_id
+        (topic,) = (
+            await client.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)]))
+        ).topics
+        assert (topic.error_code, topic.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+
+
+async def test_a_topic_is_not_created_by_who_may_only_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, _):
+        monkeypatch.setattr(
+            RequestContext, "is_allowed", lambda _context, operation, *_: operation is Operation.DESCRIBE
+        )
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
+        (topic,) = (await client.ask(request)).topics
+        assert topic.error_code == TOPIC_REFUSED
+        assert "new" not in client.broker.image.topics
+
+
+async def test_operations_that_are_told_are_those_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, _):
+        monkeypatch.setattr(
+            RequestContext, "is_allowed", lambda _context, operation, *_: operation is Operation.DESCRIBE
+        )
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name="t")],
+            include_topic_authorized_operations=True,
+            include_cluster_authorized_operations=True,
+        )
+        response = await client.ask(request, 10)
+        described = 1 << Operation.DESCRIBE.value
+        assert response.cluster_authorized_operations == described
+        assert [topic.topic_authorized_operations for topic in response.topics] == [described]
+
+
+async def test_the_configuration_of_a_broker_belongs_to_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, _):
+        described = await client.ask(
+            DescribeConfigsRequest(resources=[DescribeConfigsRequestResource(resource_type=4, resource_name="1")])
+        )
+        altered = await client.ask(
+            AlterConfigsRequest(resources=[AlterConfigsRequestResource(resource_type=4, resource_name="")])
+        )
+        assert [result.error_code for result in described.results] == [CLUSTER_REFUSED]
+        assert [result.error_code for result in altered.responses] == [CLUSTER_REFUSED]
+
+
+async def test_transactional_ids_have_a_refusal_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stranger(monkeypatch) as (client, _):
+        response = await client.ask(FindCoordinatorRequest(coordinator_keys=["tx"], key_type=1), 5)
+        assert [found.error_code for found in response.coordinators] == [
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        ]
