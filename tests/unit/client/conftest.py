@@ -3,12 +3,15 @@
 import os
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import runnel
 from runnel.testing import Broker
+
+from .face import Face
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -35,3 +38,23 @@ def bootstrap(runnel_session_broker: Broker) -> Iterator[str]:
 def topic() -> str:
     """A name that no other test uses."""
     return f"client-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def make_topic(bootstrap: str, topic: str) -> Callable[..., str]:
+    """Creates the topic of this test."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        with runnel.Admin(bootstrap) as admin:
+            outcome = admin.create_topics([runnel.NewTopic(topic, partitions, 1, settings)])[topic]
+        assert not isinstance(outcome, runnel.ApiError), outcome
+        return topic
+
+    return make
+
+
+@pytest.fixture(params=["thread", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """The clients for ordinary code, and then those for asyncio."""
+    return Face(request.param)

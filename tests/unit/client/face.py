@@ -1,0 +1,96 @@
+"""The asyncio clients driven from ordinary code, so that one test speaks to both faces."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import runnel
+from runnel.client.loop_thread import LoopThread
+
+
+class _Waiting:
+    """A future of another thread's loop, with the face of those of `concurrent.futures`."""
+
+    def __init__(self, thread: LoopThread, future: "asyncio.Future[Any]") -> None:
+        self._thread = thread
+        self._future = future
+
+    def result(self, timeout: float | None = None) -> Any:
+        async def wait() -> Any:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._future)
+
+        return self._thread.call(wait())
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        try:
+            self.result(timeout)
+        except Exception as error:
+            return error
+        return None
+
+    def done(self) -> bool:
+        return self._future.done()
+
+
+class Blocking:
+    """An asyncio client whose methods wait."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+        self._client = make(*arguments, **settings)  # what is wrong with settings is an error here, as in the twin
+        self._thread = LoopThread("test-face")
+
+    def __enter__(self) -> "Blocking":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, *arguments: Any) -> None:
+        self._thread.call(self._client.close(*arguments))
+        self._thread.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield self._thread.call(anext(self._client))
+
+    def batches(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        found = self._client.batches(*arguments, **options)
+
+        async def step() -> Any:
+            return await anext(found, None)
+
+        return iter(lambda: self._thread.call(step()), None)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            async def run() -> Any:
+                answer = method(*arguments, **options)
+                return await answer if inspect.isawaitable(answer) else answer
+
+            answer = self._thread.call(run())
+            if answer is self._client:
+                return self
+            return _Waiting(self._thread, answer) if isinstance(answer, asyncio.Future) else answer
+
+        return call
+
+
+class Face:
+    """The clients of one face by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def producer(self, *arguments: Any, **settings: Any) -> Any:
+        if self.name == "thread":
+            return runnel.Producer(*arguments, **settings)
+        return Blocking(runnel.aio.Producer, *arguments, **settings)
+
+    def consumer(self, *arguments: Any, **settings: Any) -> Any:
+        if self.name == "thread":
+            return runnel.Consumer(*arguments, **settings)
+        return Blocking(runnel.aio.Consumer, *arguments, **settings)

@@ -1,0 +1,74 @@
+"""Settings in Kafka's names, and what is refused."""
+
+import pytest
+
+import runnel
+from runnel.client.setting import ConsumerSettings, ProducerSettings
+from runnel.config.error import ConfigError, InvalidConfigError
+from runnel.records.compression import Compression
+
+
+def producer(config: dict[str, object] | None = None, **keywords: object) -> ProducerSettings:
+    return ProducerSettings("localhost:9092", config, keywords)  # type: ignore[arg-type]
+
+
+def test_a_setting_is_a_keyword_or_a_line_of_kafkas_files() -> None:
+    keyword = producer(linger_ms=7, compression_type="zstd", enable_idempotence=False)
+    line = producer({"linger.ms": "7", "compression.type": "zstd", "enable.idempotence": "false"})
+    for settings in (keyword, line):
+        assert (settings.linger_ms, settings.compression, settings.is_idempotent) == (7, Compression.ZSTD, False)
+
+
+def test_addresses_may_be_a_list() -> None:
+    settings = ProducerSettings(["a:1", "b:2"], None, {})
+    assert settings.bootstrap_servers == "a:1,b:2"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"linger_m": 1}, r"Unknown setting linger_m \(did you mean linger_ms\?\)"),
+        ({"config": {"bach.size": 1}}, r"Unknown setting bach.size \(did you mean batch.size\?\)"),
+        ({"config": {"linger_ms": 1}}, r"Unknown setting linger_ms \(did you mean linger.ms\?\)"),
+        ({"acks": 2}, "acks: must be one of all, -1, 0, 1"),
+        ({"linger_ms": 0.5}, "linger.ms: must be a 64-bit whole number"),
+        ({"linger_ms": 5, "config": {"linger.ms": 5}}, "linger.ms is given twice"),
+        ({"enable_idempotence": True, "acks": 1}, "enable.idempotence=true needs acks=all"),
+        ({"enable_idempotence": True, "max_in_flight_requests_per_connection": 6}, "enable.idempotence=true needs"),
+        ({"transactional_id": "t"}, "no transactions yet"),
+        ({"security_protocol": "SSL"}, "no TLS and no SASL yet"),
+        ({"delivery_timeout_ms": 1000}, r"delivery.timeout.ms must be at least linger.ms \+ request.timeout.ms"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(keywords: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        runnel.Producer("localhost:9092", **keywords)  # type: ignore[arg-type]
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        producer({"acks": "maybe", "wrong": 1})
+    assert {problem.name for problem in caught.value.problems} == {"acks", "wrong"}
+
+
+def test_idempotence_gives_way_to_other_settings_unless_it_was_asked_for() -> None:
+    assert producer().is_idempotent
+    assert not producer(acks=1).is_idempotent
+    assert not producer(acks=0).is_idempotent
+    assert not producer(max_in_flight_requests_per_connection=6).is_idempotent
+
+
+def test_a_level_counts_only_for_its_own_codec() -> None:
+    assert producer(compression_type="zstd", compression_zstd_level=9).compression_level == 9
+    assert producer(compression_type="gzip", compression_zstd_level=9).compression_level is None
+
+
+def test_a_group_is_refused_with_what_to_do_instead() -> None:
+    with pytest.raises(ConfigError, match="no consumer groups yet; leave group_id out and use assign or subscribe"):
+        runnel.Consumer("localhost:9092", group_id="ml")
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    for text in ("", "localhost:", "::1:9092"):
+        with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
+            ConsumerSettings(text, None, {})
