@@ -146,7 +146,7 @@ def test_a_bug_in_a_handler_is_told_to_its_caller_alone(
 
 
 @every_api_and_version
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_request_that_decodes_gets_a_reply_or_a_reason(
     arena: Desk, key: int, version: int, data: st.DataObject, caplog: pytest.LogCaptureFixture
