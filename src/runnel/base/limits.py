@@ -144,3 +144,11 @@ SPARK_CLUSTERS_KEPT_MAX = 16
 # A producer remembers the partitions of this many keys: the hash in Python costs more than everything else about
 # a record. Keys come again, and a table of this size takes about a megabyte.
 KEY_PARTITIONS_REMEMBERED_MAX = 8192
+
+# A long poll ends after this long whatever it asked for; the client simply asks again.
+FETCH_WAIT_MS_MAX = 5 * 60 * 1000
+
+# A client keeps this much memory for the replies of one connection and uses it again: three or four fetches of one
+# partition, of which one arrives, one waits and one is being read. Smaller replies are not worth keeping memory for.
+FRAME_POOL_BYTES_MAX = 32 * MIB
+FRAME_POOLED_BYTES_MIN = 256 * 1024

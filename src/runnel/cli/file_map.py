@@ -37,11 +37,11 @@ def render(package: Path) -> str:
 
 
 def _modules(folder: Path) -> list[str]:
-    rows = []
-    for path in sorted(folder.rglob("*.py")):
-        if summary := _summary(path):
-            rows.append(f"| `{path.relative_to(folder.parent)}` | {summary} |")
-    return rows
+    return [
+        f"| `{path.relative_to(folder.parent)}` | {summary} |"
+        for path in sorted(folder.rglob("*.py"))
+        if (summary := _summary(path))
+    ]
 
 
 def _summary(path: Path) -> str:

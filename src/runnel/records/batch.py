@@ -225,7 +225,7 @@ def set_max_timestamp(buffer: WritableBuffer, position: int, timestamp_type: Tim
 def set_producer(
     buffer: WritableBuffer, position: int, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
-    """Say who wrote the batch at `position`, and set its checksum anew. An idempotent producer does so when it sends."""
+    """Say who wrote the batch at `position`, as an idempotent producer does when it sends; sets the checksum anew."""
     _PRODUCER.pack_into(buffer, position + _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     write_crc(buffer, position, read_header(buffer, position).size_bytes)
 

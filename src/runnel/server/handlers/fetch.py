@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
+from runnel.base.limits import FETCH_WAIT_MS_MAX
 from runnel.machines.fetch_session import FetchContext, FetchPartition, Key
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.fetch import (
@@ -83,7 +84,7 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
         partitions = [read.partition for read in reads if read.partition is not None]
         wait = FetchWait(missing_bytes)
         ctx.connection.when_ending(wait.disturbed)
-        await wait.wait(partitions, request.max_wait_ms / 1000)
+        await wait.wait(partitions, min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000)
         reads = _locate_all(ctx, request, context.partitions)
     await _read_all(ctx, reads)
     return FetchResponse(session_id=context.session_id, responses=_by_topic(ctx, _with_news(context, reads)))

@@ -23,6 +23,7 @@ from runnel.protocol.messages.offset import (
 )
 from runnel.protocol.messages.topic import DeleteTopicsRequest
 from runnel.records.batch import HEADER_SIZE
+from runnel.server.handlers import fetch as fetch_module
 
 VALUE = b"v" * 100
 SIZE = len(make_batch(VALUE))
@@ -351,3 +352,12 @@ async def test_a_connection_that_ends_wakes_its_fetch() -> None:
         interrupt()
         response = await asyncio.wait_for(task, 5)
         assert response.responses[0].partitions[0].error_code == 0
+
+
+async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_module, "FETCH_WAIT_MS_MAX", 1)
+    async with peer() as client:
+        await fill(client, 1)
+        async with asyncio.timeout(30):
+            (partition,) = await fetch(client, {("t", 0): 1}, max_wait_ms=2**31 - 1)
+        assert (partition.error_code, partition.records) == (0, b"")
