@@ -119,7 +119,7 @@ def test_columns_that_are_not_there() -> None:
         ColumnDecoder("t", 0, ["key", "key"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     fetches,
     st.sets(st.sampled_from(ALL_COLUMNS), min_size=1),

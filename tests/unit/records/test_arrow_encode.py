@@ -44,7 +44,7 @@ def values_of(batch) -> list[bytes | None]:
     return [record.value for record in read_records(batch)]
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(record_lists)
 def test_the_bytes_are_those_of_the_builder(records) -> None:
     encoded = RowEncoder(table_of(records)).encode()
@@ -52,7 +52,7 @@ def test_the_bytes_are_those_of_the_builder(records) -> None:
     assert encoded.batch == build_batch(records)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(record_lists.filter(lambda records: all(record[0] >= 0 for record in records)))
 def test_the_bytes_are_those_of_kafka_python(records) -> None:
     """All but the leader epoch, which kafka-python leaves 0 where Kafka's producer writes -1."""
@@ -72,7 +72,7 @@ def test_the_bytes_are_those_of_kafka_python(records) -> None:
     assert ours[:12] + ours[16:] == theirs[:12] + theirs[16:]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(record_lists, st.sampled_from(list(Compression)), st.integers(0, 400))
 def test_table_to_batches_to_table(records, codec: Compression, size_bytes_max: int) -> None:
     before = table_of(records)
@@ -114,7 +114,7 @@ def test_rows_are_cut_at_the_size() -> None:
     assert len(RowEncoder(table).encode(size_bytes_max=500).batch) <= 500
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(record_lists, st.integers(0, 500))
 def test_rows_are_cut_where_the_builder_stops(records, size_bytes_max: int) -> None:
     builder = BatchBuilder(size_bytes_max=size_bytes_max)

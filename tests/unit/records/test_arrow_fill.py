@@ -90,7 +90,7 @@ bounds_around = st.tuples(st.integers(0, 8), st.integers(0, 300) | st.just(INT64
 
 
 @needs_native
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(record_lists, min_size=1, max_size=3), bounds_around, st.sets(st.sampled_from(COLUMNS)))
 def test_twins_on_good_records(contents, bounds, wanted) -> None:
     spans = [span for records in contents for span in spans_of([body_of(records)], len(records), records[0][0])]
@@ -99,7 +99,7 @@ def test_twins_on_good_records(contents, bounds, wanted) -> None:
 
 
 @needs_native
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(record_lists, st.integers(-1, 1))
 def test_twins_on_every_prefix(records, more: int) -> None:
     body = body_of(records)
@@ -110,7 +110,7 @@ def test_twins_on_every_prefix(records, more: int) -> None:
 
 
 @needs_native
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(record_lists, min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4),
@@ -125,21 +125,21 @@ def test_twins_on_mutated_records(contents, mutations, base_timestamp: int) -> N
 
 
 @needs_native
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 4, 12, 14, 16, 0x7F, 0x80, 0x81, 0xFF]), max_size=60), st.integers(-2, 6))
 def test_twins_on_bytes_that_look_like_records(body: list[int], count: int) -> None:
     assert_twins(spans_of([bytes(body)], count))
 
 
 @needs_native
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=80), st.integers(-2, 6), st.integers(-INT64_MAX, INT64_MAX))
 def test_twins_on_any_bytes(body: bytes, count: int, base_timestamp: int) -> None:
     assert_twins(spans_of([body], count, base_timestamp))
 
 
 @needs_native
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(fetches, st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3), st.booleans())
 def test_twins_on_whole_fetches(contents, mutations, check_crcs: bool) -> None:
     """The shortcut past plain batches is in this one, so nothing may depend on whether it is taken."""

@@ -18,7 +18,7 @@ def twin_name(request: pytest.FixtureRequest):
         yield request.param
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=40)), st.integers(1, 2**31 - 1), st.integers(0, 5))
 def test_a_key_lands_where_another_client_puts_it(keys, count: int, start: int) -> None:
     expected = [None if key is None else (other_murmur2(key) & 0x7FFF_FFFF) % count for key in keys]
@@ -47,7 +47,7 @@ def test_keys_outside_of_their_data(twin_name: str) -> None:
             hash_keys(column, 3, partitions, validity)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 4)), st.integers(0, 3))
 def test_rows_of_each_partition_in_their_order(partitions: list[int], start: int) -> None:
     groups = group_rows(pa.array(partitions, pa.int32())[start:], 6)

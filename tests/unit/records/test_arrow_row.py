@@ -59,7 +59,7 @@ def outcome(writer_class, source, *arguments):
 
 
 @needs_native
-@settings(max_examples=600)
+@settings(max_examples=600, deadline=None)
 @given(
     sources(),
     st.none() | st.lists(st.integers(-1, 6), max_size=8),
@@ -74,7 +74,7 @@ def test_twins(source, numbers, start: int, stop: int, size_max: int) -> None:
 
 
 @needs_native
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(sources())
 def test_twins_on_all_rows(source) -> None:
     arguments = (None, 0, source[0], 10_000, 0)
