@@ -10,6 +10,7 @@ def explain(error: Exception) -> str | None:
     from runnel.config.error import ConfigError
     from runnel.protocol.errors import ApiError, RemoteProtocolError
     from runnel.records.error import RecordError
+    from runnel.spark.error import SparkSourceError
     from runnel.storage.error import StorageError
 
     if isinstance(error, click.ClickException):
@@ -17,5 +18,5 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
-    known = (ApiError, ClientError, ConfigError, RecordError, RemoteProtocolError, StorageError)
+    known = (ApiError, ClientError, ConfigError, RecordError, RemoteProtocolError, SparkSourceError, StorageError)
     return " ".join(str(error).split()) if isinstance(error, known) else None

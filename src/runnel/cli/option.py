@@ -1,6 +1,7 @@
 """Options that several commands share, and the connection that they ask for."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ BOOTSTRAP_VARIABLE = "RUNNEL_BOOTSTRAP_SERVER"
 _NUMBERS = ("metadata.max.age.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms")
 _NAMES = ("bootstrap.servers", "client.id", "security.protocol", *_NUMBERS)
 _SECURITY_PREFIXES = ("ssl.", "sasl.", "security.")
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "": 1}
 
 
 def broker_options(command: Command) -> Command:
@@ -51,6 +53,16 @@ def read_pairs(_context: click.Context, _parameter: click.Parameter, values: tup
             raise click.BadParameter(f"{text!r} is not NAME=VALUE")
         pairs[name.strip()] = value
     return pairs
+
+
+def read_duration_s(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    """A callback for options that take a duration such as 60s."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a duration such as 60s or 2m")
+    return float(match[1]) * _UNITS_S[match[2]]
 
 
 def run_with_cluster(

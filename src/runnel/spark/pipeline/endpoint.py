@@ -8,7 +8,7 @@ from typing import Any
 from runnel.spark.column import COLUMN_TYPES
 from runnel.spark.error import OptionError
 from runnel.spark.pipeline.error import PipelineError
-from runnel.spark.position import Offsets, parse_offsets
+from runnel.spark.position import parse_offsets
 
 _OWN_OPTIONS = {
     "subscribe": "name the topics in topic()",
@@ -74,9 +74,9 @@ def topic(
     schema: Any = None,
     include: Sequence[str] = (),
     malformed: str | None = None,
-    start: str | Offsets | None = None,
+    start: str | None = None,
     key: str | None = None,
-    format: str | None = None,  # noqa: A002 - Spark's word
+    format: str | None = None,
     partitions: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Topic:
@@ -86,7 +86,8 @@ def topic(
     decoded from JSON into these columns, and `include` keeps columns of the record beside them
     ("key", "timestamp", …); without a schema the columns are those of the record, as Spark's Kafka source
     has them. `malformed` says what becomes of a value that does not fit: "fail" (the default), "drop"
-    or "null". A flow without a checkpoint starts at `start`: "earliest" (the default) or "latest".
+    or "null". A flow without a checkpoint starts at `start`: "earliest" (the default),
+    "latest", or offsets as JSON.
 
     A sink writes each row as a JSON object, with the column `key` as key; format="raw" writes the
     columns `value`, `key`, `headers` and `partition` as they are. A sink that does not exist is made,
@@ -140,9 +141,9 @@ def _check_include(place: str, include: Sequence[str]) -> tuple[str, ...]:
     return columns
 
 
-def _check_start(place: str, start: str | Mapping[Any, Any] | None) -> str | None:
+def _check_start(place: str, start: object) -> str | None:
     if start is None or start in ("earliest", "latest"):
-        return start  # type: ignore[return-value]  # mypy does not narrow by `in`
+        return None if start is None else str(start)
     try:
         parse_offsets("start", str(start))
     except OptionError as error:

@@ -1,0 +1,114 @@
+"""How a running pipeline is shown: a live table at a terminal, plain lines in a pipe."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runnel.cli.output import is_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from runnel.spark.pipeline.tally import FlowTally
+
+LINE_INTERVAL_S = 5.0
+HEADINGS = ("flow", "state", "rows/s in", "rows/s out", "batch", "lag", "state rows", "rows in", "rows out")
+
+
+class Shown(Protocol):
+    """What has flows to show."""
+
+    def snapshot(self) -> "list[FlowTally]":
+        """The numbers of every flow."""
+        ...
+
+
+class View:
+    """Tells a person, or whoever reads the pipe, how the flows are doing."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._shown: Shown | None = None
+        self._live: Any = None
+        self._line_due_s = 0.0
+
+    def say(self, text: str) -> None:
+        """One line."""
+        print(f"runnel: {text}", flush=True)
+
+    @contextmanager
+    def live(self, shown: Shown) -> Iterator[None]:
+        """Keep the numbers in sight while the block runs."""
+        self._shown = shown
+        self._line_due_s = time.monotonic() + LINE_INTERVAL_S
+        if not is_terminal():
+            yield
+            return
+        from rich.live import Live
+
+        with Live(self._render(), auto_refresh=False, transient=True) as self._live:
+            yield
+        self._live = None
+
+    def refresh(self) -> None:
+        """Show the newest numbers; call it often."""
+        if self._shown is None:
+            return
+        if self._live is not None:
+            self._live.update(self._render(), refresh=True)
+        elif time.monotonic() >= self._line_due_s:
+            self._line_due_s += LINE_INTERVAL_S
+            for tally in self._shown.snapshot():
+                print(flow_line(tally, time.monotonic()), flush=True)
+
+    def summarise(self, tallies: "Sequence[FlowTally]") -> None:
+        """The totals, at the end."""
+        for tally in tallies:
+            self.say(total_line(tally))
+
+    def _render(self) -> "RenderableType":
+        from rich.console import Group
+
+        tallies = [] if self._shown is None else self._shown.snapshot()
+        return Group(flow_table(self._title, tallies, time.monotonic()), "[dim]Ctrl-C stops it[/dim]")
+
+
+def flow_cells(tally: "FlowTally", now_s: float) -> tuple[str, ...]:
+    """The numbers of a flow as text, in the order of `HEADINGS`."""
+    rate_in, rate_out = tally.rates(now_s)
+    batch = f"{tally.batch_ms:,} ms" if tally.batch_count else "-"
+    counts = (tally.lag, tally.state_rows, tally.rows_in, tally.rows_out)
+    return (tally.name, tally.state, f"{rate_in:,.0f}", f"{rate_out:,.0f}", batch, *(f"{count:,}" for count in counts))
+
+
+def flow_table(title: str, tallies: "Sequence[FlowTally]", now_s: float) -> "Table":
+    """One row for each flow."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", header_style="bold cyan")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in ("flow", "state") else "right", no_wrap=True)
+    for tally in tallies:
+        table.add_row(*(Text(cell) for cell in flow_cells(tally, now_s)))
+    return table
+
+
+def flow_line(tally: "FlowTally", now_s: float) -> str:
+    """The numbers of a flow as a line."""
+    name, state, rate_in, rate_out, batch, lag, state_rows, rows_in, rows_out = flow_cells(tally, now_s)
+    return (
+        f"{name}: {state}, {rate_in} rows/s in, {rate_out} rows/s out, batch {batch}, lag {lag}, "
+        f"{state_rows} state rows; {rows_in} in, {rows_out} out"
+    )
+
+
+def total_line(tally: "FlowTally") -> str:
+    """What a flow has done."""
+    late = f", {tally.rows_late:,} late" if tally.rows_late else ""
+    twice = f", {tally.rows_duplicate:,} duplicate" if tally.rows_duplicate else ""
+    batches = f"{tally.batch_count:,} batch{'' if tally.batch_count == 1 else 'es'}"
+    rows = f"{tally.rows_in:,} rows in, {tally.rows_out:,} rows out"
+    return f"flow {tally.name} {tally.state}: {rows}, {batches}{late}{twice}"

@@ -1,0 +1,79 @@
+"""The one line that says why a query could not start, or has failed."""
+
+import re
+import traceback
+from pathlib import Path
+
+from runnel.spark.pipeline.error import PipelineError
+
+_PYTHON_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*): (.+)$")
+_JAVA_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+_CONDITION = re.compile(r"^\[[A-Z][\w.]*\] ?")
+_STATE = re.compile(r" ?SQLSTATE: \w+$")
+_FILE_LINE = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+_LENGTH_MAX = 500
+
+_HINTS = (
+    (
+        "output mode not supported",
+        'give the rows a watermark (withWatermark), or write to a topic with mode="update"',
+    ),
+)
+
+
+def explain_failure(error: BaseException, file: Path) -> str:
+    """Why, for an error that was raised in building or running a query over this file's functions."""
+    if isinstance(error, PipelineError):
+        return str(error)
+    text = str(error)
+    return shorten(_with_hint(_in_python(text, file) or _in_java(text) or _plain(error, file)))
+
+
+def shorten(text: str) -> str:
+    """The text on one line that is not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LENGTH_MAX else line[: _LENGTH_MAX - 1] + "…"
+
+
+def _in_python(text: str, file: Path) -> str | None:
+    """The last error of a traceback that a Python worker sent; with the user's line when it went through the file."""
+    _, found, trace = text.rpartition("Traceback (most recent call last):")
+    if not found:
+        return None
+    lines = trace.splitlines()
+    messages = [(index, match) for index, line in enumerate(lines) if (match := _PYTHON_ERROR.match(line))]
+    if not messages:
+        return None
+    index, match = messages[0]
+    places = [number for name, number in _FILE_LINE.findall("\n".join(lines[:index])) if name == str(file)]
+    # What the data source says is written for users, and needs no name of a class.
+    kind = "" if match[0].startswith("runnel.") else f"{match[1]}: "
+    place = f"{file.name}:{places[-1]}: " if places else ""
+    return f"{place}{kind}{_clean(match[2])}"
+
+
+def _in_java(text: str) -> str | None:
+    causes = _JAVA_CAUSE.findall(text)
+    if not causes:
+        return None
+    kind, message = causes[-1]
+    return f"{kind}: {_clean(message)}"
+
+
+def _plain(error: BaseException, file: Path) -> str:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    place = f"{file.name}:{lines[-1]}: " if lines else ""
+    message = _clean(str(error).strip().split("\n\n")[0].split(";\n")[0].split("\n")[0])
+    kind = "" if type(error).__module__.startswith(("pyspark.", "runnel.")) else f"{type(error).__name__}: "
+    return f"{place}{kind}{message}"
+
+
+def _clean(message: str) -> str:
+    return _STATE.sub("", _CONDITION.sub("", message.strip()))
+
+
+def _with_hint(line: str) -> str:
+    for part, hint in _HINTS:
+        if part in line:
+            return f"{line.rstrip('.')}: {hint}"
+    return line

@@ -1,0 +1,36 @@
+"""Spark's reports on streaming queries, handed on as plain data."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+
+class ProgressListener(StreamingQueryListener):
+    """Calls one function with the name of a query and its progress, and another with the id of one that ended."""
+
+    def __init__(self, on_progress: Callable[[str, dict[str, Any]], None], on_end: Callable[[str], None]) -> None:
+        self._on_progress = on_progress
+        self._on_end = on_end
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing is to be told yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """A batch is done."""
+        progress = json.loads(event.progress.json)
+        self._on_progress(str(progress.get("name")), progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """There was nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """A query has ended, well or not."""
+        self._on_end(str(event.id))
