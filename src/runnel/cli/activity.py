@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 PAGE_VIEWS = "page_views"
 SEARCHES = "searches"
@@ -21,6 +22,10 @@ _USERS = 500
 _LATE_MS_MAX = 60_000
 _LATE_SHARE = 0.02
 _DUPLICATE_SHARE = 0.01
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Activity:
         topic = chance.choices(TOPICS, (80, 15, 5))[0]
         user = f"user-{min(int(chance.expovariate(1 / 60)), _USERS - 1)}"
         late_ms = chance.randrange(_LATE_MS_MAX) if chance.random() < _LATE_SHARE else 0
-        body = {"event": self._number, "user": user, "at": now_ms - late_ms, **self._body(topic)}
+        body = {"event": self._number, "user": user, "at": _iso(now_ms - late_ms), **self._body(topic)}
         headers = (("event-id", str(self._number).encode()), ("source", b"web" if chance.random() < 0.7 else b"app"))
         return Event(topic, user.encode(), json.dumps(body).encode(), headers, now_ms - late_ms)
 

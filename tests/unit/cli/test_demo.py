@@ -18,7 +18,7 @@ from runnel.records.builder import BatchBuilder
 
 def test_the_demo_runs_ends_and_finds_everything_again() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "runnel.cli.demo", "--for", "1s"],
+        [sys.executable, "-m", "runnel.cli.demo", "--no-spark", "--for", "1s"],
         capture_output=True,
         text=True,
         timeout=60,

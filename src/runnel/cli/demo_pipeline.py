@@ -1,0 +1,165 @@
+"""The demo, with Spark: website activity through a broker and a pipeline, to topics and to Parquet files.
+
+A broker runs in a child process. Events are published at an even pace, among them late ones and
+duplicates, while Spark starts and the flows of `examples/website.py` run over them. At the end
+nothing more is published, the flows read what is left, and the files are compared with what the
+broker acknowledged.
+"""
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runnel.cli.activity import TOPICS
+from runnel.cli.demo_board import DemoBoard
+from runnel.cli.demo_broker import broker_process
+from runnel.cli.demo_check import find_missing, read_parquet
+from runnel.cli.demo_publisher import Publisher
+from runnel.cli.demo_result import RESULT_TOPICS, ResultReader
+from runnel.cli.pipeline import handle_signals, stop_on_signals
+from runnel.client.admin import NewTopic
+from runnel.client.sync_admin import Admin
+from runnel.protocol.errors import ApiError
+from runnel.spark.pipeline.load import load_pipeline
+from runnel.spark.pipeline.plan import FlowPlan, plan_flow
+from runnel.spark.pipeline.run import PipelineRun
+from runnel.spark.pipeline.spark_scope import spark_scope
+from runnel.spark.pipeline.tally import FlowTally
+from runnel.spark.pipeline.topic_check import check_topics
+
+if TYPE_CHECKING:
+    from runnel.cli.demo_result import Results
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "website.py"
+_PARTITIONS = 3
+_CHECK_INTERVAL_S = 0.25
+_CATCH_UP_TIMEOUT_S = 180.0
+ACTIVITY = "activity"
+SESSIONS = "sessions"
+
+
+def run_pipeline_demo(duration_s: float | None, master: str) -> int:
+    """Run the main job until Ctrl-C or the end of the time; returns the exit status."""
+    if not EXAMPLE.is_file():
+        raise click.ClickException(f"the demo runs from a checkout of Runnel, with {EXAMPLE.name} in examples")
+    with (
+        stop_on_signals() as stopping,
+        tempfile.TemporaryDirectory(prefix="runnel-demo-") as folder,
+        broker_process() as address,
+    ):
+        publisher = Publisher(address, seed=time.time_ns())
+        try:
+            return _Demo(address, Path(folder), publisher, stopping, duration_s).run(master)
+        finally:
+            publisher.stop()
+
+
+class _Demo:
+    """One run: everything that its steps share."""
+
+    def __init__(
+        self, address: str, folder: Path, publisher: Publisher, stopping: threading.Event, duration_s: float | None
+    ) -> None:
+        self._address = address
+        self._folder = folder
+        self._publisher = publisher
+        self._stopping = stopping
+        self._deadline_s = None if duration_s is None else time.monotonic() + duration_s
+
+    def run(self, master: str) -> int:
+        _create_topics(self._address)
+        self._publisher.start()
+        _say(f"website activity is published to a broker on {self._address}")
+        pipeline = load_pipeline(EXAMPLE)
+        client = {"bootstrap.servers": self._address}
+        plans = [plan_flow(flow, client, self._folder / "checkpoints", self._folder) for flow in pipeline.flows]
+        check_topics(plans, client)
+        _say("starting Spark, which takes some seconds")
+        with spark_scope(EXAMPLE, master=master) as spark:
+            handle_signals(self._stopping)  # Spark has set its own handler
+            running = PipelineRun(spark, pipeline, plans)
+            try:
+                running.start()
+                _say(f"flows {', '.join(running.tallies)} of {EXAMPLE.parent.name}/{EXAMPLE.name} are running")
+                with ResultReader(self._address) as results:
+                    self._watch(running, results)
+                    caught_up = self._catch_up(running, plans)
+                    running.stop()
+            finally:
+                running.stop()
+        return self._report(running.snapshot(), results, caught_up=caught_up)
+
+    def _watch(self, running: PipelineRun, results: "Results") -> None:
+        """Show what happens until the time is up or somebody ends it."""
+        board = DemoBoard(self._address, self._publisher, running, results)
+        with board.live():
+            while not self._is_over():
+                running.check()
+                board.refresh()
+
+    def _is_over(self) -> bool:
+        if self._stopping.wait(_CHECK_INTERVAL_S):
+            return True
+        return self._deadline_s is not None and time.monotonic() >= self._deadline_s
+
+    def _catch_up(self, running: PipelineRun, plans: Sequence[FlowPlan]) -> bool:
+        """Publish nothing more, and wait until every flow has read everything."""
+        self._publisher.stop()
+        _say("nothing more is published; the flows read what is left")
+        deadline_s = time.monotonic() + _CATCH_UP_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            if all(_has_read_all(running.tallies[plan.name], plan, self._publisher) for plan in plans):
+                return True
+            running.check()
+            time.sleep(_CHECK_INTERVAL_S)
+        return False
+
+    def _report(self, tallies: Sequence[FlowTally], results: "Results", *, caught_up: bool) -> int:
+        publisher = self._publisher
+        _say(
+            f"{publisher.total:,} events in: "
+            + ", ".join(f"{publisher.acknowledged[topic]:,} {topic}" for topic in TOPICS)
+            + f"; {publisher.late_count:,} of them late, {publisher.duplicate_count:,} duplicates"
+        )
+        for tally in tallies:
+            _say(
+                f"flow {tally.name}: {tally.rows_in:,} rows in, {tally.rows_out:,} rows out, "
+                f"{tally.rows_late:,} late and {tally.rows_duplicate:,} duplicate rows left out"
+            )
+        for topic in RESULT_TOPICS:
+            _say(f"topic {topic}: {results.counts[topic]:,} rows read back")
+        for name in (SESSIONS, ACTIVITY):
+            file_count, rows = read_parquet(self._folder / name)
+            _say(f"parquet {name}: {0 if rows is None else rows.num_rows:,} rows read back from {file_count:,} files")
+        problems = [*publisher.problems, *find_missing(rows, publisher.ends)]
+        if not caught_up:
+            problems.append(f"the flows did not read everything within {_CATCH_UP_TIMEOUT_S:g} s")
+        for problem in problems[:10]:
+            print(f"runnel demo: {problem}", file=sys.stderr)
+        if problems:
+            return 1
+        _say("every acknowledged event was read")
+        return 0
+
+
+def _has_read_all(tally: FlowTally, plan: FlowPlan, publisher: Publisher) -> bool:
+    topics = {name for _, name in plan.topics_read}
+    return tally.has_reached({partition: end for partition, end in publisher.ends.items() if partition.topic in topics})
+
+
+def _create_topics(address: str) -> None:
+    with Admin(address) as admin:
+        outcomes = admin.create_topics([NewTopic(topic, _PARTITIONS) for topic in TOPICS])
+    for outcome in outcomes.values():
+        if isinstance(outcome, ApiError):
+            raise outcome
+
+
+def _say(text: str) -> None:
+    print(f"runnel demo: {text}", flush=True)

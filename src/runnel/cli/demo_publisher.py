@@ -1,0 +1,92 @@
+"""Publishing website activity for the demo, from a thread, and counting what the broker acknowledged."""
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from runnel.cli.activity import Activity
+from runnel.cli.scoreboard import Rate
+from runnel.client.error import ClientError
+from runnel.client.producer import Producer
+from runnel.client.topic_partition import TopicPartition
+from runnel.protocol.errors import ApiError
+
+if TYPE_CHECKING:
+    from runnel.client.delivery import RecordMetadata
+
+EVENTS_PER_SECOND = 1_000
+_TICK_S = 0.1
+_FLUSH_TIMEOUT_S = 30.0
+
+
+class Publisher:
+    """Sends events at an even pace until it is stopped. Then it knows where each acknowledged one was written."""
+
+    def __init__(self, address: str, seed: int, events_per_second: int = EVENTS_PER_SECOND) -> None:
+        self.acknowledged: Counter[str] = Counter()
+        self.ends: dict[TopicPartition, int] = {}  # the offset after the last acknowledged event
+        self.late_count = 0
+        self.duplicate_count = 0
+        self.problems: list[str] = []
+        self.rate = Rate()
+        self._activity = Activity(seed)
+        self._events_per_second = events_per_second
+        self._producer = Producer(address, client_id="runnel-demo", compression_type="zstd", linger_ms=20)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="runnel-demo-publisher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to publish."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Publish nothing more, and return when everything is acknowledged. Stopping twice does nothing."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._producer.close(_FLUSH_TIMEOUT_S)
+
+    @property
+    def total(self) -> int:
+        """How many events have been acknowledged."""
+        return self.acknowledged.total()
+
+    def _run(self) -> None:
+        began_s = time.monotonic()
+        published = 0
+        try:
+            while not self._stopping.wait(_TICK_S):
+                due = int((time.monotonic() - began_s) * self._events_per_second) - published
+                published += due
+                self._send(due)
+        except (ApiError, ClientError) as error:
+            self.problems.append(f"publishing ended: {error}")
+
+    def _send(self, count: int) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        before = None
+        for event in self._activity.events(now_ms, count):
+            self.late_count += event.timestamp_ms < now_ms
+            self.duplicate_count += event is before
+            before = event
+            self._producer.send(
+                event.topic,
+                event.value,
+                event.key,
+                event.headers,
+                timestamp_ms=event.timestamp_ms,
+                on_delivery=self._delivered,
+            )
+
+    def _delivered(self, future: "Future[RecordMetadata]") -> None:
+        error = future.exception()
+        if error is not None:
+            self.problems.append(f"an event was refused: {error}")
+            return
+        metadata = future.result()
+        target = TopicPartition(metadata.topic, metadata.partition)
+        self.acknowledged[metadata.topic] += 1
+        self.ends[target] = max(self.ends.get(target, 0), metadata.offset + 1)
+        self.rate.add(1)
