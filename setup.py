@@ -7,7 +7,9 @@ setup(
         Extension(
             "runnel.records._native",
             ["src/runnel/records/_native.pyx"],
-            depends=[f"src/runnel/records/{part}.pxi" for part in ("_pin", "_fill", "_scan", "_row", "_partition")],
+            depends=[
+                f"src/runnel/records/{part}.pxi" for part in ("_pin", "_fill", "_scan", "_row", "_partition", "_tuple")
+            ],
             optional=True,
             extra_compile_args=["-O3"],
         )

@@ -141,9 +141,9 @@ SPARK_WRITE_BYTES = 4 * MIB
 # Spark: clusters that a Python worker stays connected to between micro-batches. Jobs talk to one or two.
 SPARK_CLUSTERS_KEPT_MAX = 16
 
-# A producer remembers the partitions of this many keys: the hash in Python costs more than everything else about
-# a record. Keys come again, and a table of this size takes about a megabyte.
-KEY_PARTITIONS_REMEMBERED_MAX = 8192
+# The hashes of this many keys are remembered where the hash is Python's, which costs more than everything else about a
+# record. Keys come again, and a table of this size takes about a megabyte.
+HASHED_KEYS_REMEMBERED_MAX = 8192
 
 # A long poll ends after this long whatever it asked for; the client simply asks again.
 FETCH_WAIT_MS_MAX = 5 * 60 * 1000

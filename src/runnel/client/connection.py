@@ -22,6 +22,7 @@ from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.frame import decode_response, encode_request
 from runnel.protocol.message import Message
 from runnel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from runnel.protocol.primitive import Buffer
 
 R = TypeVar("R", bound=Message)
 
@@ -41,7 +42,7 @@ class Connection:
         self._request_timeout_ms = request_timeout_ms
         self._versions: dict[int, range] = {}
         self._correlation_id = 0
-        self._waiting: deque[tuple[int, asyncio.Future[bytearray]]] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[Buffer]]] = deque()
         self._lost: Exception | None = None
         self._stream = Stream(self._on_frame, self._on_lost)
         self._silent_until_s = 0.0
@@ -120,7 +121,7 @@ class Connection:
         self._abort(error)
         return error
 
-    def read_reply(self, reply_type: type[R], frame: bytearray, version: int) -> R:
+    def read_reply(self, reply_type: type[R], frame: Buffer, version: int) -> R:
         """The reply in a frame; obeys what it says of throttling."""
         reply = self._decode(reply_type, frame, version)
         self._obey_throttle(getattr(reply, "throttle_time_ms", 0))
@@ -150,16 +151,16 @@ class Connection:
         if self._lost is not None:
             raise BrokerUnavailable(str(self._lost))
 
-    async def _write(self, request: Message, version: int) -> asyncio.Future[bytearray]:
+    async def _write(self, request: Message, version: int) -> asyncio.Future[Buffer]:
         await self._ready()
         self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MASK
         pieces = encode_request(self._correlation_id, self._client_id, request, version)
-        reply: asyncio.Future[bytearray] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._correlation_id, reply))
         self._stream.write(pieces)
         return reply
 
-    def _on_frame(self, frame: bytearray) -> None:
+    def _on_frame(self, frame: Buffer) -> None:
         if not self._waiting or len(frame) < _CORRELATION_ID.size:
             self._abort(RemoteProtocolError(f"{self.address} sent what nobody asked for"))
             return
@@ -191,7 +192,7 @@ class Connection:
         self._on_lost(error)
         self._stream.abort()
 
-    def _decode(self, reply_type: type[R], frame: bytearray, version: int) -> R:
+    def _decode(self, reply_type: type[R], frame: Buffer, version: int) -> R:
         try:
             return decode_response(reply_type, frame, version)[1]
         except RemoteProtocolError as error:
@@ -227,7 +228,7 @@ class StartedRequest(Generic[R]):
     """A request that is on its way."""
 
     def __init__(
-        self, connection: Connection, frame: asyncio.Future[bytearray], reply_type: type[R], version: int
+        self, connection: Connection, frame: asyncio.Future[Buffer], reply_type: type[R], version: int
     ) -> None:
         self._connection = connection
         self._frame = frame

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from runnel.client.fetch import Fetched
 from runnel.client.isolation import visible_batches
-from runnel.records.record import Headers, read_records
+from runnel.records.record import Headers
+from runnel.records.row_tuple import read_tuples
 
 
 class ConsumerRecord(NamedTuple):
@@ -23,7 +24,5 @@ class ConsumerRecord(NamedTuple):
 def read_consumer_records(fetched: Fetched, *, check_crcs: bool = True) -> Iterator[ConsumerRecord]:
     """The records of a fetch that the reader may see; raises `RecordError` where the data is damaged."""
     topic, partition, start = fetched.topic, fetched.partition, fetched.offset
-    for position, _ in visible_batches(fetched.data, fetched.aborted, check_crcs=check_crcs):
-        for offset, timestamp, key, value, headers in read_records(fetched.data, position):
-            if offset >= start:
-                yield ConsumerRecord(topic, partition, offset, timestamp, key, value, headers)
+    for position, header in visible_batches(fetched.data, fetched.aborted, check_crcs=check_crcs):
+        yield from read_tuples(fetched.data, position, header, start, ConsumerRecord, topic, partition)

@@ -7,10 +7,8 @@ faces differ in.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-from runnel.base.limits import KEY_PARTITIONS_REMEMBERED_MAX
 from runnel.client.cluster import Cluster
 from runnel.client.delivery import Receipt
 from runnel.client.error import BrokerUnavailable, BufferFull, RecordTooLarge, RequestTimeout
@@ -29,8 +27,6 @@ Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, Sequence[int
 """Topic, key, value and the partitions there are, to the partition of a record."""
 
 NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
-
-_partition_for_key = lru_cache(maxsize=KEY_PARTITIONS_REMEMBERED_MAX)(partition_for_key)
 
 
 class ProducerCore:
@@ -121,7 +117,7 @@ class ProducerCore:
             check_partition(topic, partition)
             return partition
         if key is not None and not self._ignores_keys:
-            return _partition_for_key(key, len(topic.partitions))
+            return partition_for_key(key, len(topic.partitions))
         return self.stick(topic, size_bytes)
 
     def stick(self, topic: Topic, size_bytes: int) -> int:

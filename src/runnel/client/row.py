@@ -5,12 +5,12 @@ the encoding is done for a whole batch at once.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from runnel.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from runnel.records.builder import encode_record, seal_batch
+from runnel.records.builder import seal_batch
 from runnel.records.compression import Compression, compress
-from runnel.records.varint import write_varint
+from runnel.records.row_tuple import RowTuple, write_tuples
 
 HeaderPairs: TypeAlias = Iterable[tuple[str, bytes | None]]
 Row: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
@@ -29,7 +29,6 @@ _OVERHEAD_SMALL_BYTES = 14
 _OVERHEAD_BYTES = 21  # what a record takes beside its key, value and headers; Kafka reckons with the same
 _SMALL_BYTES = 8000
 _HEADER_OVERHEAD_BYTES = 10
-_VARINTS_KEPT = 8192
 
 
 def row_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
@@ -42,27 +41,9 @@ def row_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tup
     return size + (_OVERHEAD_SMALL_BYTES if size < _SMALL_BYTES else _OVERHEAD_BYTES)
 
 
-def encode_rows(rows: Sequence[Row], compression: Compression, level: int | None, producer: ProducerStamp) -> bytearray:
+def encode_rows(rows: list[Row], compression: Compression, level: int | None, producer: ProducerStamp) -> bytearray:
     """One batch of these records, whose base offset is 0."""
-    base_timestamp = rows[0][0]
-    output = bytearray(HEADER_SIZE)
-    for index, (timestamp, key, value, headers) in enumerate(rows):
-        if headers:
-            pairs = [(name.encode(), field) for name, field in headers]
-            record: bytes | bytearray = encode_record(index, timestamp - base_timestamp, key, value, pairs)
-        else:
-            record = b"".join(
-                (
-                    b"\x00",  # attributes, of which none are defined
-                    _varint(timestamp - base_timestamp),
-                    _varint(index),
-                    b"\x01" if key is None else _varint(len(key)) + key,
-                    b"\x01" if value is None else _varint(len(value)) + value,
-                    b"\x00",
-                )
-            )
-        output += _varint(len(record))
-        output += record
+    output = write_tuples(_with_encoded_names(rows), HEADER_SIZE)
     if compression is not Compression.NONE:
         packed = compress(compression, memoryview(output)[HEADER_SIZE:], level)
         output = bytearray(HEADER_SIZE + len(packed))
@@ -71,7 +52,7 @@ def encode_rows(rows: Sequence[Row], compression: Compression, level: int | None
         output,
         attributes=int(compression),
         record_count=len(rows),
-        base_timestamp=base_timestamp,
+        base_timestamp=rows[0][0],
         max_timestamp=max(row[0] for row in rows),
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -80,14 +61,7 @@ def encode_rows(rows: Sequence[Row], compression: Compression, level: int | None
     return output
 
 
-def _encode_varint(value: int) -> bytes:
-    output = bytearray()
-    write_varint(output, value)
-    return bytes(output)
-
-
-_VARINTS = tuple(_encode_varint(value) for value in range(_VARINTS_KEPT))
-
-
-def _varint(value: int) -> bytes:
-    return _VARINTS[value] if 0 <= value < _VARINTS_KEPT else _encode_varint(value)
+def _with_encoded_names(rows: list[Row]) -> list[RowTuple]:
+    if not any(row[3] for row in rows):
+        return cast("list[RowTuple]", rows)  # the two differ in nothing but headers
+    return [(*row[:3], [(name.encode(), field) for name, field in row[3]]) for row in rows]

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import cast
 
 from runnel.base.limits import RECEIVE_SCRATCH_BYTES, RESPONSE_BYTES_MAX
+from runnel.client.frame_pool import FramePool
 from runnel.protocol.errors import RemoteProtocolError
 from runnel.protocol.primitive import Buffer
 
@@ -19,12 +20,15 @@ _LENGTH = Struct(">i")
 class Stream(asyncio.BufferedProtocol):
     """Cuts what a broker sends into frames without their lengths, and hands them to `on_frame`."""
 
-    def __init__(self, on_frame: Callable[[bytearray], None], on_lost: Callable[[Exception | None], None]) -> None:
+    def __init__(
+        self, on_frame: Callable[[bytearray | memoryview], None], on_lost: Callable[[Exception | None], None]
+    ) -> None:
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._scratch = memoryview(bytearray(RECEIVE_SCRATCH_BYTES))
         self._kept = 0  # bytes at the start of the scratch that are no whole length yet
-        self._frame: bytearray | None = None
+        self._pool = FramePool()
+        self._frame: bytearray | memoryview | None = None
         self._filled = 0
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
@@ -88,7 +92,7 @@ class Stream(asyncio.BufferedProtocol):
                 self._fail(f"a reply of {length} bytes; is it a Kafka broker that listens there?")
                 return
             position += _LENGTH.size
-            frame = bytearray(length)
+            frame = self._pool.take(length)
             there = self._scratch[position : min(end, position + length)]
             frame[: len(there)] = there
             position += len(there)

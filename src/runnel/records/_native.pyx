@@ -12,6 +12,7 @@ record's fields in a struct: it is the only parser, and the included files stand
 | `scan_plain_batches` in `_scan.pxi` | a shortcut in arrow_scan.py |
 | `RowWriter` in `_row.pxi` | arrow_row.py |
 | `hash_keys` and `group_rows` in `_partition.pxi` | arrow_partition.py |
+| `write_tuples`, `read_tuples` and `hash_key` in `_tuple.pxi` | row_tuple.py, murmur2.py |
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -279,3 +280,4 @@ include "_fill.pxi"
 include "_scan.pxi"
 include "_row.pxi"
 include "_partition.pxi"
+include "_tuple.pxi"

@@ -3,7 +3,12 @@
 Python and Java programs that write one topic then put a key's records into one partition.
 """
 
+from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
+
+from runnel.base.limits import HASHED_KEYS_REMEMBERED_MAX
+from runnel.records.native import find_native
 
 _MASK = 0xFFFF_FFFF
 _SEED = 0x9747_B28C
@@ -27,6 +32,10 @@ def murmur2(data: bytes) -> int:
     return value ^ (value >> 15)
 
 
+hash_key: Callable[[bytes], int] = find_native("hash_key") or lru_cache(HASHED_KEYS_REMEMBERED_MAX)(murmur2)
+"""The same hash of `bytes`, fast: in C where that was built, else remembered for the keys that come again."""
+
+
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition that every client with Kafka's default partitioner chooses for this key."""
-    return (murmur2(key) & 0x7FFF_FFFF) % partition_count
+    return (hash_key(key) & 0x7FFF_FFFF) % partition_count
