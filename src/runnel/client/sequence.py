@@ -41,9 +41,15 @@ class PartitionSequence:
         self._last_acknowledged = NO_SEQUENCE
 
     def may_take(self, batch: Batch) -> bool:
-        """Whether the batch may be sent now: of those that were sent before, only the first one left."""
+        """Whether the batch may be sent now: of those that were sent before, only the first one left.
+
+        A broker that has not heard of a producer takes any number for its first. So the first batch travels
+        alone: were it refused for now, one that was sent behind it would be written before it.
+        """
         if batch.has_sequence:
             return not self.must_restart and self.unsettled[0] is batch
+        if self.unsettled and self._last_acknowledged == NO_SEQUENCE:
+            return False
         return not self.must_restart and not self.is_in_doubt
 
     def assign(self, batch: Batch, identity: Identity) -> None:

@@ -45,6 +45,14 @@ def values(batch: Batch) -> list[bytes | None]:
     return [record.value for record in read_records(batch.data(Compression.NONE, None))]
 
 
+def introduce(outbox: Outbox) -> None:
+    """Have a first batch acknowledged: before that, there is one under way at most."""
+    add(outbox, b"first")
+    (batch,) = drain(outbox).requests[1]
+    assert batch.stamp.base_sequence == 0
+    outbox.acknowledge(batch)
+
+
 def test_a_batch_waits_for_its_time() -> None:
     outbox = new_outbox()
     assert add(outbox, b"a", now_s=5.0)[1]  # opened a batch
@@ -76,12 +84,13 @@ def test_a_flush_does_not_wait() -> None:
 
 def test_several_batches_of_a_partition_are_under_way_in_order() -> None:
     outbox = new_outbox()
+    outbox.begin_flush()
+    introduce(outbox)
     for index in range(3):
         add(outbox, b"%d" % index, size=150)
-    outbox.begin_flush()
     batches = [drain(outbox).requests[1][0] for _ in range(3)]
     assert [values(batch) for batch in batches] == [[b"0"], [b"1"], [b"2"]]
-    assert [batch.stamp.base_sequence for batch in batches] == [0, 1, 2]
+    assert [batch.stamp.base_sequence for batch in batches] == [1, 2, 3]
     # All come back out of order, and leave one by one in theirs.
     for index in (2, 0, 1):
         outbox.put_back(batches[index], 0.0)
@@ -128,6 +137,7 @@ def test_a_request_is_no_larger_than_allowed_and_every_partition_has_its_turn() 
     first = drain(outbox)
     assert [batch.target.partition for batch in first.requests[1]] == [0, 1]
     assert first.next_at_s == 0.0
+    outbox.acknowledge(first.requests[1][0])
     add(outbox, partition=0)
     assert [batch.target.partition for batch in drain(outbox).requests[1]] == [2, 0]
 
@@ -197,6 +207,7 @@ def test_a_thread_waits_for_room_and_no_batch_lingers_meanwhile() -> None:
 
 def test_whole_batches_go_between_records_in_order() -> None:
     outbox = new_outbox(linger_s=0.0)
+    introduce(outbox)
     add(outbox, b"before")
     from runnel.client.row import ProducerStamp, encode_rows
 
@@ -207,7 +218,7 @@ def test_whole_batches_go_between_records_in_order() -> None:
     for _ in range(3):
         (batch,) = drain(outbox).requests[1]
         seen.append((batch.stamp.base_sequence, values(batch)))
-    assert seen == [(0, [b"before"]), (1, [b"whole"]), (2, [b"after"])]
+    assert seen == [(1, [b"before"]), (2, [b"whole"]), (3, [b"after"])]
 
 
 def test_closing_gives_back_what_was_not_sent() -> None:

@@ -50,6 +50,17 @@ def test_of_what_was_sent_before_only_the_first_goes_again() -> None:
     assert sequence.may_take(second)
 
 
+def test_the_first_batch_travels_alone() -> None:
+    """Without that, a broker took the second batch of a producer it did not know and refused the first for good."""
+    sequence, (first,) = numbered(2)
+    assert not sequence.may_take(batch(1))
+    sequence.acknowledge(first)
+    second = batch(1)
+    assert sequence.may_take(second)
+    sequence.assign(second, ME)
+    assert sequence.may_take(batch(2))
+
+
 def test_a_refusal_behind_one_that_goes_again_means_nothing() -> None:
     sequence, (first, second) = numbered(1, 1)
     sequence.refuse(second)
@@ -85,7 +96,8 @@ def test_without_a_later_acknowledgement_the_numbers_start_over() -> None:
 
 
 def test_a_refused_last_batch_gives_its_numbers_back() -> None:
-    sequence, (_, second) = numbered(2, 2)
+    sequence, (first, second) = numbered(2, 2)
+    sequence.acknowledge(first)
     sequence.give_up(second, is_refused=True)
     other = batch(3)
     assert sequence.may_take(other)
