@@ -86,8 +86,9 @@ class NetworkOptions:
     )
     socket_listen_backlog_size = integer(
         "socket.listen.backlog.size",
-        50,
-        "How many connections may wait to be accepted.",
+        1024,
+        "How many connections may wait to be accepted. Kafka's default is 50, which a thread of its own empties; "
+        "here one event loop does everything, and a client that finds the queue full tries again a second later.",
         check=at_least(1),
     )
     max_connections = integer(

@@ -5,12 +5,14 @@ import logging
 import resource
 import socket
 import struct
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
-from tests.faults.live import LOOPS, Live, api_versions, is_closed, receive_frame, wait_until
+from tests.faults.live import LOOPS, TIMEOUT_S, Live, api_versions, is_closed, receive_frame, wait_until
 
 from runnel.base.limits import FRAME_FIRST_BYTES_MIN
 from runnel.config.broker import BrokerConfig
@@ -20,6 +22,9 @@ from runnel.server.server import Server
 HALF_OPEN_COUNT = 2000
 HALF_OPEN_BYTES_MAX = 32 * 1024
 """Process memory for each such connection, the peer's Python socket included; measured: 4 to 7 KiB."""
+
+BURST_COUNT = 200
+BURST_TIMEOUT_S = 10.0
 
 
 @pytest.fixture(params=LOOPS)
@@ -147,6 +152,24 @@ def test_thousands_of_half_open_frames_cost_little_and_disturb_nobody(
             peer.close()
         live.wait_until_gone()
         live.assert_serves(topic)
+
+
+def test_a_burst_of_clients_connects_while_the_loop_is_busy(tmp_path: Path) -> None:
+    """With Kafka's queue of 50 the later clients of a burst had to try again, a second later each."""
+    busy, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        busy.set()
+        free.wait(TIMEOUT_S)
+
+    with Live(tmp_path) as live, ExitStack() as peers:
+        peers.callback(free.set)
+        live._loop.call_soon_threadsafe(hold)
+        assert busy.wait(TIMEOUT_S)
+        for _ in range(BURST_COUNT):
+            peers.enter_context(socket.create_connection(live.address, timeout=BURST_TIMEOUT_S))
+        free.set()
+        wait_until(lambda: live.count() == BURST_COUNT, "all are accepted")
 
 
 def test_a_sweep_that_fails_is_not_the_last(
