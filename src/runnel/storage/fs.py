@@ -87,7 +87,10 @@ class FileSystem(Protocol):
         """Remove an empty folder if it is there."""
 
     def lock(self, path: str) -> object:
-        """Hold a lock file against other processes until the returned object is dropped."""
+        """Hold a lock file against other processes until the returned object is dropped.
+
+        Raises `StorageError` with EAGAIN where another process holds it.
+        """
 
 
 def write_atomically(fs: FileSystem, path: str, data: Buffer) -> None:

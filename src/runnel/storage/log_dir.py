@@ -1,5 +1,6 @@
 """A folder of logs: one subfolder a partition, and the files that belong to all of them."""
 
+import errno
 import logging
 import os
 import re
@@ -92,7 +93,7 @@ class LogDir:
         if not fs.exists(path):
             fs.make_directory(path)
             fs.sync_directory(os.path.dirname(os.path.abspath(path)))
-        log_dir = cls(Folder(fs, path), clock, new_id, fs.lock(os.path.join(path, LOCK_FILE_NAME)))
+        log_dir = cls(Folder(fs, path), clock, new_id, _lock(fs, path))
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)
         return log_dir
@@ -247,3 +248,13 @@ class LogDir:
             self._lock = None
         if failure is not None:
             raise failure
+
+
+def _lock(fs: FileSystem, path: str) -> object:
+    try:
+        return fs.lock(os.path.join(path, LOCK_FILE_NAME))
+    except StorageError as error:
+        if error.cause.errno != errno.EAGAIN:
+            raise
+        # "Resource temporarily unavailable" would not tell anybody what to do.
+        raise StorageError(path, OSError(errno.EAGAIN, "another broker uses this folder")) from error

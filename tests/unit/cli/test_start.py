@@ -97,7 +97,7 @@ def test_a_folder_that_another_broker_has_is_refused(tmp_path: Path) -> None:
     with started("--data", str(tmp_path), "--listen", "127.0.0.1:0"):
         status, text = failed("--data", str(tmp_path), "--listen", "127.0.0.1:0")
     assert status == 1
-    assert text.splitlines()[-1].startswith(f"runnel: {tmp_path}")
+    assert text.splitlines()[-1] == f"runnel: {tmp_path}: another broker uses this folder"
     assert "Traceback" not in text
 
 
