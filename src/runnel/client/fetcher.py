@@ -105,6 +105,17 @@ class Fetcher:
             self._drop_stale()
         self.wake()
 
+    def add_or_move(self, places: Mapping[TopicPartition, Place]) -> None:
+        """Read these partitions from these places, beside those that are read already."""
+        with self.lock:
+            for target, place in places.items():
+                if target in self.assignment:
+                    self.assignment.move(target, place)
+                else:
+                    self.assignment.add(target, place)
+            self._drop_stale()
+        self.wake()
+
     def pause(self, targets: Iterable[tuple[str, int]], *, is_paused: bool) -> None:
         """Stop handing out, and fetching, some partitions; or go on with them."""
         with self.lock:

@@ -26,6 +26,9 @@ class LoopThread:
         if self._is_closed:
             work.close()
             raise ClientClosed("the client is closed")
+        if self.is_current:
+            work.close()
+            raise RuntimeError("a callback runs in the client's own thread and must not wait for it")
         answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return answer.result(timeout_s)

@@ -111,6 +111,8 @@ class Producer:
 
         Raises `RequestTimeout` when that takes longer than `timeout_s`.
         """
+        if self._thread.is_current:
+            raise RuntimeError("a callback runs in the producer's own thread and must not wait for it")
         outbox = self._core.outbox
         mark = outbox.begin_flush()
         try:

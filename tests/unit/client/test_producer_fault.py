@@ -226,6 +226,10 @@ def test_a_callback_may_send_but_not_wait(runnel_broker: Broker, topic: str) -> 
     with runnel.Producer(runnel_broker.bootstrap_servers, linger_ms=0) as producer:
 
         def again(future: object) -> None:
+            with pytest.raises(RuntimeError, match="must not wait"):
+                producer.flush()
+            with pytest.raises(RuntimeError, match="must not wait"):
+                producer.send("another topic", b"1")
             producer.send(topic, b"1", on_delivery=lambda _: done.set())
 
         producer.send(topic, b"0", on_delivery=again)
