@@ -1,6 +1,7 @@
 """ListOffsets: offsets by name (earliest, latest, newest timestamp) and by time."""
 
 from collections import Counter
+from enum import IntEnum
 
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.offset import (
@@ -14,17 +15,28 @@ from runnel.runtime.partition import Partition
 from runnel.server.api import api
 from runnel.server.context import Operation, RequestContext, Resource
 from runnel.server.handlers.fetch import READ_COMMITTED
-
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
+from runnel.storage.error import StorageError
 
 FIRST_VERSION_WITH_LEADER_EPOCH = 4  # KIP-320
 
-_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+class Name(IntEnum):
+    """What a negative timestamp names."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3  # KIP-734
+    EARLIEST_LOCAL = -4  # KIP-405
+    LATEST_TIERED = -5  # KIP-1005
+    EARLIEST_PENDING_UPLOAD = -6  # KIP-1023
+
+
+_FIRST_VERSION: dict[int, int] = {
+    Name.MAX_TIMESTAMP: 7,
+    Name.EARLIEST_LOCAL: 8,
+    Name.LATEST_TIERED: 9,
+    Name.EARLIEST_PENDING_UPLOAD: 11,
+}
 
 
 def fail(ctx: RequestContext, request: ListOffsetsRequest, error: ApiError) -> ListOffsetsResponse:  # noqa: ARG001
@@ -55,6 +67,8 @@ async def list_offsets(ctx: RequestContext, request: ListOffsetsRequest) -> List
                 reply.partitions.append(_look_up(ctx, request, topic.name, asked))
             except ApiError as error:
                 reply.partitions.append(_refusal(asked, error.code))
+            except StorageError:
+                reply.partitions.append(_refusal(asked, ErrorCode.KAFKA_STORAGE_ERROR))
     return response
 
 
@@ -80,13 +94,13 @@ def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int
     nothing = (-1, -1, -1)
     log = partition.log
     match timestamp:
-        case -1:
+        case Name.LATEST:
             return -1, readable, partition.leader_epoch
-        case -2 | -4:
+        case Name.EARLIEST | Name.EARLIEST_LOCAL:
             return -1, log.log_start_offset, _epoch_at(partition, log.log_start_offset)
-        case -5 | -6:
+        case Name.LATEST_TIERED | Name.EARLIEST_PENDING_UPLOAD:
             return nothing  # nothing is tiered
-        case -3:
+        case Name.MAX_TIMESTAMP:
             found = log.max_timestamp_offset()
         case _ if timestamp < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning")

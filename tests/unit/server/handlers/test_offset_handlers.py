@@ -16,6 +16,7 @@ from runnel.protocol.messages.offset import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from runnel.storage.error import StorageError
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
@@ -68,6 +69,20 @@ async def test_an_offset_by_name_or_by_time(timestamp: int, answer: tuple[int, i
     async with peer() as client:
         await fill(client)
         assert await listed(client, list_request((0, timestamp))) == [answer]
+
+
+async def test_a_folder_that_failed_costs_its_own_partitions_only() -> None:
+    """A lookup that met a broken disk used to refuse every partition of the request."""
+    async with peer(log_dirs="/a,/b") as client:
+        await client.create("t", 2)
+        for partition in (0, 1):
+            await client.produce(make_batch(b"v", timestamp=NOW_MS), index=partition)
+        failed = client.broker.log_dirs[0]
+        failed._folder.fail(StorageError("/a", OSError(5, "broken")))
+        answers = await listed(client, list_request((0, NOW_MS), (1, NOW_MS)))
+        refusal = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+        assert answers == [refusal if ("t", index) in failed.logs else (0, NOW_MS, 0, 0) for index in (0, 1)]
+        assert refusal in answers
 
 
 async def test_an_empty_partition_begins_and_ends_at_zero() -> None:
