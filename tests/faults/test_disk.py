@@ -166,7 +166,7 @@ def test_a_broken_disk_takes_its_folder_offline_until_a_restart(
         assert disks.produce(live, disks.on_bad, b"again") == 0
 
 
-def test_a_disk_that_cannot_be_read(disks: Disks) -> None:
+def test_a_disk_that_cannot_be_read(disks: Disks, caplog: pytest.LogCaptureFixture) -> None:
     with disks.live() as live:
         disks.create(live)
         for partition in (0, 1):
@@ -175,6 +175,8 @@ def test_a_disk_that_cannot_be_read(disks: Disks) -> None:
         answer = live.asker.fields("Fetch", 11, **fetch_fields(disks.topic, 0, partition=disks.on_bad))
         assert answer["responses"][0]["partitions"][0]["error_code"] == STORAGE_ERROR
         assert consume(live.asker, disks.topic, disks.on_good) == [b"before"]
+        (line,) = errors(caplog)
+        assert line.startswith(f"{disks.bad} is offline until the broker is started again")
         disks.fs.heal()
     with disks.live() as live:
         disks.assert_nothing_is_lost(live)

@@ -80,7 +80,8 @@ class LogCare:
     def _online(self) -> Iterator[Partition]:
         """The partitions whose disk works and whose topic is still there when it is their turn."""
         failed = [log_dir for log_dir in self._log_dirs if log_dir.is_offline]
-        offline = {storage for log_dir in failed for storage in log_dir.logs.values()}
+        # Copied in one step, because the folder worker may add and remove logs meanwhile.
+        offline = {storage for log_dir in failed for storage in tuple(log_dir.logs.values())}
         for partition in self._replicas.all():
             if not partition.is_retired and partition.log not in offline:
                 yield partition
@@ -90,7 +91,7 @@ class LogCare:
         try:
             await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
         except StorageError as error:
-            log.error("%s could not be flushed, its folder is offline: %s", partition.name, error)
+            log.error("%s could not be flushed: %s", partition.name, error)
         else:
             partition.log.end_flush(flush)
 

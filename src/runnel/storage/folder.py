@@ -1,11 +1,14 @@
 """What the logs of one log folder share: the file system, whether it can still be believed, and memory."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem
 from runnel.storage.index_cache import IndexCache
+
+logger = logging.getLogger(__name__)
 
 
 class Folder:
@@ -32,6 +35,7 @@ class Folder:
         """Take the folder offline. The first failure is the one to tell."""
         if self.failure is None:
             self.failure = error
+            logger.error("%s is offline until the broker is started again: %s", self.path, error)
 
     def note(self, error: StorageError) -> None:
         """Judge a failure: a full disk passes, a broken one does not."""
