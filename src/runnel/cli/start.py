@@ -9,6 +9,7 @@ import errno
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,10 +87,15 @@ async def _serve(config: "BrokerConfig") -> None:
     try:
         await server.start()
     except OSError as error:
-        if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
-            listeners = ", ".join(map(str, config.broker_listeners))
-            raise click.ClickException(f"cannot listen on {listeners}: {os.strerror(error.errno)}") from None
-        raise
+        # asyncio puts the address into the words for some of these, but not for a name that nobody knows.
+        if isinstance(error, socket.gaierror):
+            reason = error.strerror
+        elif error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            reason = os.strerror(error.errno)
+        else:
+            raise
+        listeners = ", ".join(map(str, config.broker_listeners))
+        raise click.ClickException(f"cannot listen on {listeners}: {reason}") from None
     addresses = [_address(endpoint.host, endpoint.port) for endpoint in server.endpoints]
     print(f"runnel: broker {config.node_id} ready on {addresses[0]}", flush=True)
     log.info("broker %d is ready on %s, process %d", config.node_id, ", ".join(addresses), os.getpid())

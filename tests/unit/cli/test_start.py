@@ -93,6 +93,13 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == f"runnel: cannot listen on PLAINTEXT://{address}: Address already in use"
 
 
+def test_a_host_that_nobody_knows_is_one_clear_line(tmp_path: Path) -> None:
+    status, text = failed("--data", str(tmp_path), "--listen", "no-such-host.invalid:0")
+    assert status == 1
+    assert text.splitlines()[-1].startswith("runnel: cannot listen on PLAINTEXT://no-such-host.invalid:0: ")
+    assert "Traceback" not in text
+
+
 def test_a_folder_that_another_broker_has_is_refused(tmp_path: Path) -> None:
     with started("--data", str(tmp_path), "--listen", "127.0.0.1:0"):
         status, text = failed("--data", str(tmp_path), "--listen", "127.0.0.1:0")
