@@ -48,6 +48,7 @@ class ColumnDecoder:
         self._columns = frozenset(columns)
         self._topic = pa.scalar(topic, pa.string())
         self._partition = pa.scalar(partition, pa.int32())
+        self._repeated: dict[Any, Any] = {}
         self._options = ScanOptions(
             label=f"{topic}-{partition}",
             check_crcs=check_crcs,
@@ -91,9 +92,17 @@ class ColumnDecoder:
     def _assemble(self, buffers: ColumnBuffers, fill: Fill, chunk: Chunk) -> Any:
         arrays = buffers.arrays(fill)
         if "topic" in self._columns:
-            arrays["topic"] = pa.repeat(self._topic, fill.row_count)
+            arrays["topic"] = self._repeat(self._topic, fill.row_count)
         if "partition" in self._columns:
-            arrays["partition"] = pa.repeat(self._partition, fill.row_count)
+            arrays["partition"] = self._repeat(self._partition, fill.row_count)
         if "timestampType" in self._columns:
-            arrays["timestampType"] = pa.repeat(pa.scalar(int(chunk.timestamp_type or 0), pa.int32()), fill.row_count)
+            kind = pa.scalar(int(chunk.timestamp_type or 0), pa.int32())
+            arrays["timestampType"] = self._repeat(kind, fill.row_count)
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
+
+    def _repeat(self, value: Any, row_count: int) -> Any:
+        """A column of one value: a part of the longest one so far, because nobody can write to it."""
+        column = self._repeated.get(value)
+        if column is None or len(column) < row_count:
+            column = self._repeated[value] = pa.repeat(value, row_count)
+        return column[:row_count]
