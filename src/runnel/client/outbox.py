@@ -84,6 +84,8 @@ class Outbox:
 
     def __init__(self, options: OutboxOptions, new_receipt: Callable[[], Receipt]) -> None:
         self.options = options
+        self._batch_size_bytes = options.batch_size_bytes
+        self._buffer_bytes_max = options.buffer_bytes_max
         self.on_progress: Callable[[], None] = lambda: None
         self._new_receipt = new_receipt
         self._lock = threading.Lock()
@@ -104,17 +106,22 @@ class Outbox:
         with self._lock:
             if self._closed is not None:
                 raise self._closed
-            if self._held_bytes + size_bytes > self.options.buffer_bytes_max and self._held_bytes:
+            held_bytes = self._held_bytes + size_bytes
+            if held_bytes > self._buffer_bytes_max and self._held_bytes:
                 return None
             queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
             batch = queue.open
             must_look = False
-            if batch is None or batch.size_bytes + size_bytes > self.options.batch_size_bytes:
+            if batch is None or batch.size_bytes + size_bytes > self._batch_size_bytes:
                 batch = self._open_batch(queue, now_s)
+                held_bytes = self._held_bytes + size_bytes
                 must_look = True
-            batch.append(row, size_bytes)
-            self._held_bytes += size_bytes
-            if batch.size_bytes >= self.options.batch_size_bytes:
+            # Written out instead of called: this is on the way of every record.
+            batch.rows.append(row)
+            batch.record_count += 1
+            batch.size_bytes += size_bytes
+            self._held_bytes = held_bytes
+            if batch.size_bytes >= self._batch_size_bytes:
                 batch.is_closed = must_look = True
                 queue.open = None
             return batch.receipt.add(), must_look
@@ -124,7 +131,7 @@ class Outbox:
         with self._lock:
             if self._closed is not None:
                 raise self._closed
-            if self._held_bytes + len(data) > self.options.buffer_bytes_max and self._held_bytes:
+            if self._held_bytes + len(data) > self._buffer_bytes_max and self._held_bytes:
                 return False
             queue = self._queues.get(target) or self._new_queue(*target)
             if queue.open is not None:
@@ -161,7 +168,7 @@ class Outbox:
             lambda: (
                 self._closed is not None
                 or not self._held_bytes
-                or self._held_bytes + size_bytes <= self.options.buffer_bytes_max
+                or self._held_bytes + size_bytes <= self._buffer_bytes_max
             ),
             timeout_s,
         )
