@@ -72,4 +72,6 @@ def explain(error: Exception, topic: str | None = None) -> WriteError:
         return WriteError(f"{where}: {error}. Raise option kafka.max.request.size, or make column value smaller")
     if isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE:
         return WriteError(f"{where}: {error}. Raise max.message.bytes of the topic, or make column value smaller")
+    if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return WriteError(f"{where}: {error}. Drop column partition, or make it null, to have the key decide")
     return WriteError(f"{where}: {error}")

@@ -1,0 +1,25 @@
+"""Waiting for what other processes do."""
+
+import time
+from collections.abc import Callable
+
+from runnel.client.topic_partition import TopicPartition
+from runnel.spark.client_setting import parse_client_settings
+from runnel.spark.topic_io import topic_io
+from runnel.testing import Broker
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 90) -> None:
+    """Return when the condition holds; fail when it does not in time."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"not true within {timeout_s} s")
+        time.sleep(0.05)
+
+
+def record_count(broker: Broker, topic: str) -> int:
+    """How many records a topic has got, by its offsets."""
+    topics = topic_io(parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers}))
+    partitions = [TopicPartition(topic, index) for index in range(topics.partition_counts([topic])[topic])]
+    return sum(topics.edges(partitions)[1].values())
