@@ -15,6 +15,7 @@ from runnel.protocol.codec import decode
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.frame import RequestHeader, decode_request_header, encode_response
 from runnel.protocol.message import Message
+from runnel.protocol.messages.metadata import MetadataRequest
 from runnel.runtime.broker import Broker
 from runnel.server.api import APIS, Api
 from runnel.server.connection import Buffer, Connection, ConnectionClosed
@@ -23,6 +24,8 @@ from runnel.server.handlers.api_versions import unsupported_version
 from runnel.storage.error import StorageError
 
 log = logging.getLogger("runnel.server")
+
+FIRST_FLEXIBLE_METADATA_VERSION = 9
 
 Intercept = Callable[[RequestContext, Message], Awaitable[None]]
 """Runs before a handler; may wait, raise ApiError, or raise ConnectionClosed."""
@@ -44,7 +47,7 @@ class Dispatcher:
         if not served.version_min <= header.api_version <= served.version_max:
             return _refuse_version(served, header)
         request, end = decode(served.request_type, frame, header.api_version, position, REQUEST_ELEMENTS_MAX)
-        if end != len(frame):
+        if end != len(frame) and not _is_known_slip(request, header, len(frame) - end):
             # Kafka ignores them too; a client that sends them is worth one line.
             connection.note_once(f"{served.key.name} v{header.api_version} with bytes after its end")
         context = RequestContext(self._broker, connection, header)
@@ -69,6 +72,16 @@ class Dispatcher:
         except StorageError as error:
             log.error("%s failed: %s", served.key.name, error)
             return served.fail(context, request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "a log folder failed"))
+
+
+def _is_known_slip(request: Message, header: RequestHeader, surplus_bytes: int) -> bool:
+    """Whether it is librdkafka that asks for all topics: it leaves the count four bytes wide where one is read."""
+    return (
+        isinstance(request, MetadataRequest)
+        and request.topics is None
+        and header.api_version >= FIRST_FLEXIBLE_METADATA_VERSION
+        and surplus_bytes == 3
+    )
 
 
 def _encode(header: RequestHeader, response: Message) -> list[Buffer]:

@@ -196,6 +196,29 @@ async def test_bytes_after_the_body_are_noted_and_ignored(monkeypatch: pytest.Mo
     assert set(peer.notes) == {"DESCRIBE_CLUSTER v1 with bytes after its end"}
 
 
+@pytest.mark.parametrize(
+    ("request_", "version", "extra", "is_noted"),
+    [
+        (MetadataRequest(topics=None), 13, b"\x01\x00\x00", False),
+        (MetadataRequest(topics=None), 13, b"\x01\x00", True),
+        (MetadataRequest(topics=None), 8, b"\x01\x00\x00", True),
+        (MetadataRequest(topics=[]), 13, b"\x01\x00\x00", True),
+    ],
+)
+async def test_what_librdkafka_leaves_behind_is_not_noted(
+    request_: MetadataRequest, version: int, extra: bytes, is_noted: bool
+) -> None:
+    """Each librdkafka client that listed all topics got a warning in the log."""
+
+    async def stop(_context: object, _request: object) -> None:
+        raise ConnectionClosed("seen enough")
+
+    peer = Peer()
+    with pytest.raises(ConnectionClosed):
+        await serve(frame(request_, version) + extra, peer=peer, intercept=stop)
+    assert bool(peer.notes) is is_noted
+
+
 async def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     reply = await serve(request_header(18, 99) + b"\x00")
     assert reply is not None
