@@ -8,7 +8,7 @@ WORKERS ?= 2
 CASES ?= 1000000
 SEED ?=
 
-.PHONY: help demo test fuzz lint bench format docs clean
+.PHONY: help demo test test-slow fuzz lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
