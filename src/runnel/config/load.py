@@ -96,4 +96,7 @@ def _located(error: ConfigError, settings: Mapping[str, Setting]) -> Iterator[Co
     for problem in error.problems if isinstance(error, InvalidConfigError) else (error,):
         setting = settings.get(problem.name)
         origin = "" if setting is None else f"{setting.origin}: "
-        yield ConfigError(problem.name, f"{origin}{problem.message}")
+        message = problem.message
+        if origin.endswith(f" {problem.name}: "):
+            message = message.removeprefix(f"{problem.name}: ")  # one name is enough
+        yield ConfigError(problem.name, f"{origin}{message}")

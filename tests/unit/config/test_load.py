@@ -99,6 +99,12 @@ def test_everything_wrong_is_told_with_its_place(tmp_path: Path) -> None:
     ]
 
 
+def test_the_name_of_an_option_is_said_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_broker_config(None, {}, ["listeners=PLAINTEXT://nonsense"])
+    assert caught.value.message.startswith("--set listeners: 'PLAINTEXT://nonsense' is not of the form")
+
+
 def test_a_problem_between_options_is_placed_too(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("listeners=SSL://:9092\n")
