@@ -112,8 +112,7 @@ def _watch(
         with view.live(running):
             while not _is_over(stopping, deadline_s) and running.check():
                 view.refresh()
-        running.stop()
-        running.check()
+        running.check()  # one that failed a moment ago was not stopped, but failed
     finally:
         running.stop()
         view.summarise(running.snapshot())

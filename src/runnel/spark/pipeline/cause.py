@@ -9,16 +9,21 @@ from runnel.spark.pipeline.error import PipelineError
 _PYTHON_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*): (.+)$")
 _JAVA_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(r"^\[[A-Z][\w.]*\] ?")
-_STATE = re.compile(r" ?SQLSTATE: \w+$")
+_STATE = re.compile(r" ?SQLSTATE: \w+")
 _FILE_LINE = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
 _LENGTH_MAX = 500
 
 _HINTS = (
     (
-        "output mode not supported",
+        "Invalid streaming output mode: append",
         'give the rows a watermark (withWatermark), or write to a topic with mode="update"',
     ),
+    (
+        "Malformed records are detected",
+        'a value is no JSON of the schema, and topic(…, malformed="drop") or malformed="null" would go on',
+    ),
 )
+"""What to do, for errors of Spark that many people meet."""
 
 
 def explain_failure(error: BaseException, file: Path) -> str:
@@ -49,7 +54,7 @@ def _in_python(text: str, file: Path) -> str | None:
     # What the data source says is written for users, and needs no name of a class.
     kind = "" if match[0].startswith("runnel.") else f"{match[1]}: "
     place = f"{file.name}:{places[-1]}: " if places else ""
-    return f"{place}{kind}{_clean(match[2])}"
+    return f"{place}{kind}{clean(match[2])}"
 
 
 def _in_java(text: str) -> str | None:
@@ -57,18 +62,19 @@ def _in_java(text: str) -> str | None:
     if not causes:
         return None
     kind, message = causes[-1]
-    return f"{kind}: {_clean(message)}"
+    return f"{kind}: {clean(message)}"
 
 
 def _plain(error: BaseException, file: Path) -> str:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     place = f"{file.name}:{lines[-1]}: " if lines else ""
-    message = _clean(str(error).strip().split("\n\n")[0].split(";\n")[0].split("\n")[0])
+    message = clean(str(error).strip().split("\n\n")[0].split(";\n")[0].split("\n")[0])
     kind = "" if type(error).__module__.startswith(("pyspark.", "runnel.")) else f"{type(error).__name__}: "
     return f"{place}{kind}{message}"
 
 
-def _clean(message: str) -> str:
+def clean(message: str) -> str:
+    """A message of Spark without its codes."""
     return _STATE.sub("", _CONDITION.sub("", message.strip()))
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from runnel.spark.column import COLUMN_TYPES
+from runnel.spark.pipeline.cause import clean, shorten
 from runnel.spark.pipeline.endpoint import Encoding, Malformed, Parquet, Topic
 from runnel.spark.pipeline.error import PipelineError
 from runnel.spark.pipeline.plan import VALUE
@@ -43,7 +44,7 @@ def read_schema(source: Topic) -> "StructType":
     try:
         schema = StructType.fromDDL(source.schema) if isinstance(source.schema, str) else source.schema
     except PySparkException as error:
-        raise PipelineError(f"{source}: schema {source.schema!r} is no schema: {_first_line(error)}") from None
+        raise PipelineError(f"{source}: schema {source.schema!r} is no schema: {shorten(clean(str(error)))}") from None
     if not isinstance(schema, StructType):
         raise PipelineError(f"{source}: a schema has named columns, and {source.schema!r} has none")
     twice = [name for name in schema.fieldNames() if name in source.include]
@@ -81,7 +82,3 @@ def _refuse_bytes(rows: "DataFrame", sink: Topic) -> None:
         if kind == "binary":
             raw = ', or write the record as it is with format="raw"' if name in COLUMN_TYPES else ""
             raise PipelineError(f"{sink}: column {name} is binary, and JSON has no bytes; cast it to string{raw}")
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split("\n\n")[0].split())

@@ -28,8 +28,16 @@ def spark_scope(file: Path, *, master: str, log_level: str = "off") -> Iterator[
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+    _silence_analysis()
     try:
         yield spark
     finally:
         with contextlib.suppress(Exception):  # a JVM that is gone has stopped, too
             spark.stop()
+
+
+def _silence_analysis() -> None:
+    """Mistakes in queries are told in one line here, and not also logged with their Java traces."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled = True

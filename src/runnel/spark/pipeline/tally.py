@@ -80,16 +80,16 @@ class FlowTally:
         return all(self.position.get(partition, 0) >= end for partition, end in ends.items())
 
     def _place(self, sources: Any) -> None:
+        """Two sources may read the same topic, and the slower one says how far the flow is."""
+        position: Offsets = {}
+        behind: Offsets = {}
         for source in sources:
-            # Two sources may read the same topic, and the slower one says how far the flow is.
-            behind = offsets_behind_latest(source).by_partition
-            self.behind.update(behind)
-        positions = [_position(source) for source in sources]
-        merged: Offsets = {}
-        for position in positions:
-            for partition, offset in position.items():
-                merged[partition] = min(offset, merged.get(partition, offset))
-        self.position.update(merged)
+            for partition, offset in _position(source).items():
+                position[partition] = min(offset, position.get(partition, offset))
+            for partition, count in offsets_behind_latest(source).by_partition.items():
+                behind[partition] = max(count, behind.get(partition, 0))
+        self.position.update(position)
+        self.behind.update(behind)
 
 
 def _position(source: Mapping[str, Any]) -> Offsets:

@@ -1,0 +1,243 @@
+"""Pipelines as users run them: a file, a broker, and Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.spark.conftest import CHECKOUT, require_spark
+from tests.spark.waiting import wait_until
+
+from runnel.cli.demo_check import read_parquet
+from runnel.client.producer import Producer
+from runnel.client.table_read import read_table
+from runnel.spark.pipeline.error import FlowError
+from runnel.spark.pipeline.load import load_pipeline
+from runnel.spark.pipeline.plan import plan_flow
+from runnel.spark.pipeline.run import PipelineRun
+from runnel.spark.pipeline.topic_check import check_topics
+from runnel.testing import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+
+HEAD = """
+from pyspark.sql.functions import col, expr, udf, window
+from runnel.pipeline import flow, parquet, topic
+"""
+
+
+def send(broker: Broker, topic: str, *values: Any) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        for value in values:
+            producer.send(topic, value if isinstance(value, bytes) else json.dumps(value).encode())
+
+
+def values(broker: Broker, topic: str) -> list[Any]:
+    found = read_table(broker.bootstrap_servers, topic, columns=["value"]).column("value").to_pylist()
+    return [json.loads(value) for value in found]
+
+
+@pytest.fixture
+def run_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> Callable[[str], PipelineRun]:
+    """Runs a file over what is there now, in the session of all tests."""
+
+    def run(text: str) -> PipelineRun:
+        path = tmp_path / "pipe.py"
+        path.write_text(HEAD + text)
+        pipeline = load_pipeline(path)
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        plans = [plan_flow(flow, client, tmp_path / "checkpoints", tmp_path) for flow in pipeline.flows]
+        check_topics(plans, client)
+        running = PipelineRun(spark, pipeline, plans)
+        try:
+            running.start(once=True)
+            wait_until(lambda: not running.check(), timeout_s=300)
+        finally:
+            running.stop()
+        return running
+
+    return run
+
+
+# --- what flows do
+
+
+def test_rows_are_decoded_changed_and_encoded(
+    run_once: Callable[[str], PipelineRun], broker: Broker, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, sink = new_topic(2), new_topic()
+    send(broker, source, {"user": "ann", "n": 1}, {"user": "bob", "n": 2}, b"no JSON", {"user": "ann", "n": 3})
+    running = run_once(f"""
+@udf("string")
+def shout(text):
+    return text.upper()
+
+@flow(source=topic({source!r}, schema="user string, n int", malformed="drop"), sink=topic({sink!r}, key="user"))
+def loud(rows):
+    return rows.select(shout("user").alias("user"), "n")
+
+@flow(source=topic({source!r}), sink=parquet("raw", partition_by="topic"))
+def raw(rows):
+    return rows.select("topic", "offset", col("value").cast("string"))
+
+@flow(source=topic({source!r}, schema="user string, n int", malformed="null"), sink=topic({sink + "-sums"!r}),
+      mode="update")
+def sums(rows):
+    return rows.where("user is not null").groupBy("user").agg(expr("sum(n)").alias("total"))
+""")
+    found = read_table(broker.bootstrap_servers, sink, columns=["key", "value"]).to_pylist()
+    assert Counter((row["key"], json.loads(row["value"])["n"]) for row in found) == Counter(
+        [(b"ANN", 1), (b"BOB", 2), (b"ANN", 3)]
+    )
+    assert sorted(row["total"] for row in values(broker, f"{sink}-sums")) == [2, 4]
+    assert read_parquet(tmp_path / "raw")[1].num_rows == 4
+    tallies = running.tallies
+    assert [(tally.rows_in, tally.rows_out, tally.state) for tally in tallies.values()] == [
+        (4, 3, "finished"),
+        (4, 4, "finished"),
+        (4, 2, "finished"),
+    ]
+    assert (tallies["raw"].lag, sum(tallies["raw"].position.values())) == (0, 4)
+
+
+def test_windows_and_joins_of_streams(
+    run_once: Callable[[str], PipelineRun], broker: Broker, new_topic: Callable[..., str]
+) -> None:
+    orders, searches, counts, joined = (new_topic() for _ in range(4))
+    at = "2026-01-01T10:00:{:02d}Z".format
+    send(broker, searches, *({"event": n, "user": "ann", "at": at(n), "query": f"q{n}"} for n in (1, 1, 3, 9, 50)))
+    send(
+        broker, orders, {"user": "ann", "at": at(5), "product": "mug"}, {"user": "bob", "at": at(55), "product": "pen"}
+    )
+    running = run_once(f"""
+searches = topic({searches!r}, schema="event int, user string, at timestamp, query string")
+orders = topic({orders!r}, schema="user string, at timestamp, product string")
+
+def once(rows):
+    return rows.withWatermark("at", "10 seconds").dropDuplicatesWithinWatermark(["event"])
+
+@flow(source=searches, sink=topic({counts!r}))
+def counts(searches):
+    return once(searches).groupBy(window("at", "5 seconds")).count().select(col("window.start").alias("start"), "count")
+
+@flow(source=[orders, searches], sink=topic({joined!r}))
+def joined(orders, searches):
+    asked = once(searches).select(col("user").alias("asker"), "query", col("at").alias("asked_at"))
+    placed = orders.withWatermark("at", "10 seconds")
+    return placed.join(asked, expr("user = asker AND asked_at BETWEEN at - INTERVAL 3 SECONDS AND at"))
+""")
+    assert sorted((row["start"][17:19], row["count"]) for row in values(broker, counts)) == [("00", 2), ("05", 1)]
+    assert [(row["product"], row["query"]) for row in values(broker, joined)] == [("mug", "q3")]
+    assert running.tallies["counts"].rows_duplicate == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return rows.select('nothing')", r"flow wrong: pipe\.py:\d+: .*`nothing` cannot be resolved"),
+        ("return 7", "flow wrong: the function returned int and not a DataFrame"),
+        ("return rows.groupBy('user').count()", 'flow wrong: Invalid streaming output mode.*mode="update"'),
+        ("return rows.select(col('user').cast('binary'))", "flow wrong: .* column user is binary"),
+        ("return rows.select(expr('raise_error(user)'))", "flow wrong: .*ann"),
+    ],
+)
+def test_a_flow_that_fails_is_named_and_ends_the_others(
+    run_once: Callable[[str], PipelineRun], broker: Broker, new_topic: Callable[..., str], body: str, message: str
+) -> None:
+    source, sink = new_topic(), new_topic()
+    send(broker, source, {"user": "ann"})
+    with pytest.raises(FlowError, match=message) as failed:
+        run_once(f"""
+rows = topic({source!r}, schema="user string")
+
+@flow(source=rows, sink=parquet("good"))
+def good(rows):
+    return rows
+
+@flow(source=rows, sink=topic({sink!r}))
+def wrong(rows):
+    {body}
+""")
+    assert failed.value.flow == "wrong"
+    assert "\n" not in str(failed.value)
+
+
+# --- the command
+
+COMMAND = """
+from pyspark.sql.functions import col
+from runnel.pipeline import flow, parquet, topic
+
+numbers = topic({0!r}, schema="n int", options={{"maxOffsetsPerTrigger": 50}})
+
+@flow(source=numbers, sink=topic({1!r}, key="n"))
+def copied(rows):
+    return rows.withColumn("square", col("n") * col("n"))
+
+@flow(source=numbers, sink=parquet("squares"))
+def squares(rows):
+    return rows.withColumn("square", col("n") * col("n"))
+"""
+
+
+@contextmanager
+def command(broker: Broker, path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runnel.cli.main", "pipeline", "run", str(path), *options],
+        env=None,
+        cwd=CHECKOUT / "src",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
+    broker: Broker, new_topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_spark()
+    monkeypatch.setenv("RUNNEL_BOOTSTRAP_SERVER", broker.bootstrap_servers)
+    source, sink = new_topic(2), new_topic()
+    path = tmp_path / "pipe.py"
+    path.write_text(COMMAND.format(source, sink))
+    send(broker, source, *({"n": n} for n in range(2_000)))
+    with command(broker, path, "--master", "local[2]") as process:
+        wait_until(lambda: process.poll() is not None or len(values(broker, sink)) >= 50, timeout_s=300)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    assert "runnel: stopping on SIGTERM" in err
+    assert "flow copied stopped" in out
+    assert len({row["n"] for row in values(broker, sink)}) < 2_000
+    send(broker, source, *({"n": n} for n in range(2_000, 2_100)))
+    path.write_text(COMMAND.format(source, sink).replace('"maxOffsetsPerTrigger": 50', '"maxOffsetsPerTrigger": 5000'))
+    with command(broker, path, "--master", "local[2]", "--once") as process:
+        out, err = process.communicate(timeout=400)
+        assert process.returncode == 0, err
+    assert "flow squares finished" in out
+    written = Counter(row["n"] for row in values(broker, sink))
+    assert written.keys() == set(range(2_100))
+    # At least once into topics: only the batch that was running when it was stopped may be there twice.
+    assert max(written.values()) <= 2
+    assert sum(count - 1 for count in written.values()) <= 51
+    _, rows = read_parquet(tmp_path / "squares")
+    assert sorted(rows.column("n").to_pylist()) == list(range(2_100))
+    assert (tmp_path / ".runnel" / "checkpoints" / "pipe" / "copied" / "commits").is_dir()

@@ -1,0 +1,56 @@
+"""How flows are shown, in a pipe and at a terminal."""
+
+import pytest
+from rich.console import Console
+
+from runnel.cli.pipeline_view import View, flow_line, flow_table, total_line
+from runnel.client.topic_partition import TopicPartition
+from runnel.spark.pipeline.tally import FlowTally
+
+
+def tally() -> FlowTally:
+    found = FlowTally("counts", state="running", rows_in=12_345, rows_out=67, batch_count=1, batch_ms=1_234)
+    found.state_rows = 8_000
+    found.behind = {TopicPartition("a", 0): 1_500}
+    return found
+
+
+def test_a_flow_is_a_line_in_a_pipe() -> None:
+    assert flow_line(tally(), now_s=0.0) == (
+        "counts: running, 0 rows/s in, 0 rows/s out, batch 1,234 ms, lag 1,500, 8,000 state rows; 12,345 in, 67 out"
+    )
+    assert "batch -," in flow_line(FlowTally("new"), now_s=0.0)
+
+
+def test_a_flow_is_a_row_at_a_terminal() -> None:
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(flow_table("p.py", [tally(), FlowTally("other")], now_s=0.0))
+    text = console.export_text()
+    console.file.close()
+    assert "p.py" in text
+    for cell in ("counts", "1,234 ms", "1,500", "8,000", "12,345", "67", "other", "starting"):
+        assert cell in text
+
+
+def test_the_totals_name_what_was_left_out() -> None:
+    found = tally()
+    assert total_line(found) == "flow counts running: 12,345 rows in, 67 rows out, 1 batch"
+    found.batch_count, found.rows_late, found.rows_duplicate = 2, 3, 1_000
+    assert total_line(found).endswith("2 batches, 3 late, 1,000 duplicate")
+
+
+def test_a_view_in_a_pipe_prints_lines_from_time_to_time(capsys: pytest.CaptureFixture[str]) -> None:
+    class Running:
+        def snapshot(self) -> list[FlowTally]:
+            return [tally()]
+
+    view = View("p.py")
+    view.refresh()
+    with view.live(Running()):
+        view.refresh()  # the first lines are not due yet
+        assert capsys.readouterr().out == ""
+        view._line_due_s = 0.0
+        view.refresh()
+    view.summarise([tally()])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["counts", "runnel"]
