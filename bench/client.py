@@ -104,7 +104,7 @@ def read_confluent(bootstrap: str, topic: str, count: int) -> int:
             if not messages:
                 raise RuntimeError("confluent-kafka stalled")
             for message in messages:
-                if len(message.value()) != RECORD_BYTES:
+                if len(message.value() or b"") != RECORD_BYTES:
                     raise RuntimeError(str(message.error()))
             seen += len(messages)
     finally:
@@ -117,7 +117,7 @@ def read_batches(bootstrap: str, topic: str, count: int, columns: list[str] | No
     seen = 0
     with runnel.Consumer(bootstrap).assign([(topic, 0, "earliest")]) as consumer:
         for batch in consumer.batches(columns, timeout_s=STALL_TIMEOUT_S):
-            seen += batch.num_rows
+            seen += int(batch.num_rows)
             if seen >= count:
                 return seen
     raise RuntimeError("batches() stalled")
@@ -174,15 +174,17 @@ def _measure_once(target: Target, way: Way, read_topic: str, count: int) -> dict
     if way.phase == WRITE:
         topic = f"write-{uuid.uuid4().hex[:8]}"
         _create(target, topic)
-    broker_before, client_before = cpu_seconds(target.pid), time.process_time()
+    broker_before, client_before, machine_before = cpu_seconds(target.pid), time.process_time(), machine.busy_seconds()
     started = time.perf_counter()
     seen = way.run(target.bootstrap_servers, topic, count)
     seconds = time.perf_counter() - started
+    client_s, broker_s = time.process_time() - client_before, cpu_seconds(target.pid) - broker_before
     figures = {
         "records_per_s": seen / seconds,
         "seconds": seconds,
-        "client_cpu_s_per_million": (time.process_time() - client_before) / seen * 1e6,
-        "broker_cpu_s_per_million": (cpu_seconds(target.pid) - broker_before) / seen * 1e6,
+        "client_cpu_s_per_million": client_s / seen * 1e6,
+        "broker_cpu_s_per_million": broker_s / seen * 1e6,
+        "other_cores": max(0.0, machine.busy_seconds() - machine_before - client_s - broker_s) / seconds,
     }
     if way.phase == WRITE:
         with runnel.Admin(target.bootstrap_servers) as admin:
@@ -227,20 +229,25 @@ def page(result: dict[str, Any]) -> str:
     lines = "".join(
         f"| {row['phase']} | {row['name']} | {row['records_per_s']['median']:,.0f}"
         f" | {row['records_per_s']['median'] / base[row['phase']]:.1f}"
-        f" | {row['client_cpu_s_per_million']['median']:.3f} | {row['broker_cpu_s_per_million']['median']:.3f} |\n"
+        f" | {row['client_cpu_s_per_million']['median']:.3f} | {row['broker_cpu_s_per_million']['median']:.3f}"
+        f" | {row['other_cores']['median']:.1f} |\n"
         for row in rows
     )
     return f"""# The Python client
 
 Written by `{result["command"]}`; the figures of every round are in `client.json`.
 
-{result["records"]:,} records of {RECORD_BYTES} random bytes without keys, one partition, acks=all, linger 5 ms, batches of
-up to {BATCH_SIZE_BYTES:,} bytes, no compression, on {result["broker"]}, with broker and client on the same
-machine. All ways take turns in {result["rounds"]} rounds after one that is not counted. Medians. The ways that make an
-object for each record and belong to Runnel are given a tenth of the records.
+{result["records"]:,} records of {RECORD_BYTES} random bytes without keys, one partition, acks=all, linger 5 ms,
+batches of up to {BATCH_SIZE_BYTES:,} bytes, no compression, on {result["broker"]}, with broker and client on the
+same machine. All ways take turns in {result["rounds"]} rounds after one that is not counted. Medians. Runnel's own ways
+that make an object for each record are given a tenth of the records.
 
-| | way | records/s | times confluent-kafka | client CPU s a million | broker CPU s a million |
-| --- | --- | ---: | ---: | ---: | ---: |
+The last column tells how many cores everything but client and broker kept busy: where that is not near zero, others
+had the machine too. A way that keeps two processes busy then loses more than one that waits for a single thread, and
+CPU seconds say more than records a second.
+
+| | way | records/s | times confluent-kafka | client CPU s a million | broker CPU s a million | other cores |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |
 {lines}
 ## The machine
 
