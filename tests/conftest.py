@@ -1,9 +1,15 @@
-"""What all tests need: the checkout on the path, and kafka-python loaded without its warnings."""
+"""What all tests need: the checkout on the path, kafka-python without its warnings, Hypothesis without deadlines."""
 
 import importlib
 import sys
 import warnings
 from pathlib import Path
+
+from hypothesis import settings
+
+# Speed is not a test's business, and a deadline makes one fail on a busy machine.
+settings.register_profile("runnel", deadline=None)
+settings.load_profile("runnel")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 if str(CHECKOUT) not in sys.path:
