@@ -21,11 +21,16 @@ class Classpath:
     folder: Path
 
     @classmethod
-    def of(cls, name: str, coordinates: Sequence[str], cache: Path | None = None) -> Classpath:
-        """Resolve `group:artifact:version` coordinates once; later calls find them in the cache."""
+    def of(
+        cls, name: str, coordinates: Sequence[str], cache: Path | None = None, *, is_transitive: bool = True
+    ) -> Classpath:
+        """Resolve `group:artifact:version` coordinates once; later calls find them in the cache.
+
+        Without `is_transitive` the artifacts come alone, and the repositories that they name are not asked.
+        """
         require_tool("java")
         folder = (cache or cache_folder("kafka", "RUNNEL_KAFKA_CACHE")) / name
-        return cls(built_once(folder, lambda unfinished: _copy_jars(coordinates, unfinished)))
+        return cls(built_once(folder, lambda unfinished: _copy_jars(coordinates, unfinished, is_transitive)))
 
     def __str__(self) -> str:
         return os.pathsep.join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
@@ -35,11 +40,11 @@ class Classpath:
         return [require_tool("java"), *options, "-cp", str(self), main, *arguments]
 
 
-def _copy_jars(coordinates: Sequence[str], folder: Path) -> None:
+def _copy_jars(coordinates: Sequence[str], folder: Path, is_transitive: bool) -> None:
     maven = require_tool("mvn")
     project = folder / "project"
     project.mkdir()
-    (project / "pom.xml").write_text(_pom(coordinates))
+    (project / "pom.xml").write_text(_pom(coordinates, "" if is_transitive else _NOTHING_ELSE))
     copy = [maven, "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
     resolve(copy, what=f"{', '.join(coordinates)} from Maven Central", cwd=project)
     shutil.rmtree(project)
@@ -47,10 +52,13 @@ def _copy_jars(coordinates: Sequence[str], folder: Path) -> None:
         raise Unavailable("Maven copied no jars")
 
 
-def _pom(coordinates: Sequence[str]) -> str:
+_NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+
+
+def _pom(coordinates: Sequence[str], exclusions: str) -> str:
     dependencies = "".join(
-        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-            *(escape(part) for part in coordinate.split(":"))
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>".format(
+            *(escape(part) for part in coordinate.split(":")), exclusions
         )
         for coordinate in coordinates
     )
