@@ -1,0 +1,100 @@
+"""Spark's Declarative Pipelines with topics as source and as sink."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.spark.conftest import require_spark
+
+from runnel.testing import Broker
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(420), pytest.mark.slow]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+SPEC = """
+name: topics
+storage: file://{folder}/storage
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+TRANSFORMATION = """
+from pyspark import pipelines as dp
+
+SERVERS = "{servers}"
+
+
+def views():
+    reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", SERVERS)
+    return reader.option("subscribe", "{source}").option("startingOffsets", "earliest").load()
+
+
+@dp.table
+def kept():
+    return views().selectExpr("cast(key AS STRING) AS key", "cast(cast(value AS STRING) AS INT) AS value")
+
+
+dp.create_sink("doubled", "runnel", {{"kafka.bootstrap.servers": SERVERS, "topic": "{sink}"}})
+
+
+@dp.append_flow(target="doubled")
+def double():
+    return views().selectExpr("key", "cast(cast(cast(value AS STRING) AS INT) * 2 AS STRING) AS value")
+
+
+dp.create_sink("copied", "runnel", {{"kafka.bootstrap.servers": SERVERS, "topic": "{copy}"}})
+
+
+@dp.append_flow(target="copied")
+def copy():
+    return spark.readStream.table("kept").selectExpr("key", "cast(value AS STRING) AS value")
+"""
+
+
+def test_topics_are_sources_and_sinks(broker: Broker, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    require_spark()
+    for needed in ("grpc", "grpc_status", "yaml", "zstandard"):
+        pytest.importorskip(needed, reason=f"{needed} is not installed, which Spark's pipelines need")
+    source, sink, copy = new_topic(2), new_topic(), new_topic()
+    broker.produce(source, [(b"%d" % number, b"%d" % number) for number in range(50)])
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(folder=tmp_path))
+    text = TRANSFORMATION.format(servers=broker.bootstrap_servers, source=source, sink=sink, copy=copy)
+    (tmp_path / "transformations" / "topics.py").write_text(text)
+    done = run_pipeline(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(int(record.value or b"") for record in broker.consume(sink)) == [2 * number for number in range(50)]
+    assert sorted(int(record.value or b"") for record in broker.consume(copy)) == list(range(50))
+
+
+def run_pipeline(folder: Path) -> subprocess.CompletedProcess[str]:
+    """What `spark-pipelines run` does, with the Java that a session would find."""
+    import pyspark
+
+    from runnel.spark.java import find_java_home
+
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {
+        "JAVA_HOME": str(find_java_home()),
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(CHECKOUT / "src"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.sql.shuffle.partitions": "2"}
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    return subprocess.run(
+        [home / "bin" / "spark-pipelines", "run", *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
