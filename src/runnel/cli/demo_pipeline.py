@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).parents[3] / "examples" / "website.py"
 _PARTITIONS = 3
 _CHECK_INTERVAL_S = 0.25
+# A minute is too short for the second compiler, which takes more time from two cores than it gives back.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 _CATCH_UP_TIMEOUT_S = 180.0
 ACTIVITY = "activity"
 SESSIONS = "sessions"
@@ -81,7 +83,7 @@ class _Demo:
         plans = [plan_flow(flow, client, self._folder / "checkpoints", self._folder) for flow in pipeline.flows]
         check_topics(plans, client)
         _say("starting Spark, which takes some seconds")
-        with spark_scope(EXAMPLE, master=master) as spark:
+        with spark_scope(EXAMPLE, master=master, java_options=_JAVA_OPTIONS) as spark:
             handle_signals(self._stopping)  # Spark has set its own handler
             running = PipelineRun(spark, pipeline, plans)
             try:

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 import runnel
 from runnel.spark import session
 from runnel.spark.pipeline.run import SESSION_CONFIG
+from runnel.spark.spark_session import defaults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @contextmanager
-def spark_scope(file: Path, *, master: str, log_level: str = "off") -> Iterator["SparkSession"]:
+def spark_scope(file: Path, *, master: str, log_level: str = "off", java_options: str = "") -> Iterator["SparkSession"]:
     """A session whose workers can import what the pipeline file can; it ends with the block."""
     folders = [os.path.abspath(file.parent), str(Path(runnel.__file__).parents[1])]
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *([before] if before else [])])
     try:
-        spark = session(f"runnel {file.stem}", master=master, config=SESSION_CONFIG, log_level=log_level)
+        config = SESSION_CONFIG | _with_java_options(java_options, master, log_level)
+        spark = session(f"runnel {file.stem}", master=master, config=config, log_level=log_level)
     finally:
         if before is None:
             del os.environ["PYTHONPATH"]
@@ -34,6 +36,14 @@ def spark_scope(file: Path, *, master: str, log_level: str = "off") -> Iterator[
     finally:
         with contextlib.suppress(Exception):  # a JVM that is gone has stopped, too
             spark.stop()
+
+
+def _with_java_options(java_options: str, master: str, log_level: str) -> dict[str, str]:
+    """The setting with these options beside those that a session has by itself."""
+    name = "spark.driver.extraJavaOptions"
+    if not java_options:
+        return {}
+    return {name: f"{defaults(master, log_level).get(name, '')} {java_options}".strip()}
 
 
 def _silence_analysis() -> None:
