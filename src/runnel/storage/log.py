@@ -51,7 +51,9 @@ class Log:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
+        is_saved: bool = False,
     ) -> None:
+        """`is_saved` says that the files are already as `close` would leave them."""
         invariant(segments, "a log has at least one segment")
         self.directory = directory
         self.config = config
@@ -70,6 +72,7 @@ class Log:
         self._unflushed_record_count = 0
         self._truncation_count = 0
         self._is_closed = False
+        self._saved = (segments[-1], log_end_offset) if is_saved else None
 
     def reconfigure(self, config: LogConfig) -> None:
         """Live by other settings from the next append on."""
@@ -389,6 +392,9 @@ class Log:
         """Write and sync everything, so that the next start needs to scan nothing."""
         if self._is_closed:
             return
+        if self._has_no_news():
+            self.abandon()
+            return
         with self._folder.judging():
             if self._active.is_torn:
                 self._active.cut_tail()
@@ -400,6 +406,11 @@ class Log:
             flush.run()
             self.end_flush(flush)
             self.abandon()
+
+    def _has_no_news(self) -> bool:
+        """Whether nothing was written since the log was opened; thousands of idle logs then close at once."""
+        untouched = self._saved == (self._active, self.log_end_offset)
+        return untouched and self._truncation_count == 0 and not self._active.is_torn
 
     def abandon(self) -> None:
         """Take no more appends and write nothing. Whoever holds a range may still read it."""

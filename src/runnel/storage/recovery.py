@@ -176,6 +176,7 @@ class _Opening:
         if self._segments and self.end_offset < self._start_offset:
             logger.warning("%s ends at %d, before its start", self._directory, self.end_offset)
             self._drop_from(0)
+        is_saved = is_clean or not self._segments
         if not self._segments:
             self.end_offset = self._start_offset
             self._epochs.clear()
@@ -202,4 +203,5 @@ class _Opening:
             log_start_offset=self._start_offset,
             log_end_offset=self.end_offset,
             recovery_point=min(recovery_point, self.end_offset),
+            is_saved=is_saved,
         )

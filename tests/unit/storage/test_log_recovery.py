@@ -312,3 +312,24 @@ def test_damage_below_the_recovery_point_does_not_stop_the_start(bench) -> None:
     file = bench.fs.open(f"/data/t-0/{LOG}")
     file.write_at(b"\xff" * 30, 10)
     assert bench.open(SMALL, recovery_point=40).log_end_offset == 40
+
+
+def test_a_log_that_nothing_happened_to_closes_without_touching_the_disk(bench) -> None:
+    log = bench.open()
+    bench.append(log, b"v")
+    log.close()
+    log = bench.open(recovery_point=1, is_clean=True)
+    before = bench.fs.call_count
+    log.close()
+    assert bench.fs.call_count == before
+    log = bench.open(recovery_point=1, is_clean=True)
+    bench.append(log, b"w")
+    log.close()
+    assert bench.values(bench.open(recovery_point=2, is_clean=True)) == [(0, b"v"), (1, b"w")]
+
+
+def test_a_log_that_was_recovered_saves_what_it_found(bench) -> None:
+    log = bench.open()
+    bench.append(log, b"v")
+    bench.open(recovery_point=0).close()
+    assert bench.files(".index") != []
