@@ -85,6 +85,8 @@ class _Demo:
         _say("starting Spark, which takes some seconds")
         with spark_scope(EXAMPLE, master=master, java_options=_JAVA_OPTIONS) as spark:
             handle_signals(self._stopping)  # Spark has set its own handler
+            if self._stopping.is_set():
+                return 0  # while Spark was starting
             running = PipelineRun(spark, pipeline, plans)
             try:
                 running.start()
@@ -113,7 +115,7 @@ class _Demo:
     def _catch_up(self, running: PipelineRun, plans: Sequence[FlowPlan]) -> bool:
         """Publish nothing more, and wait until every flow has read everything."""
         self._publisher.stop()
-        _say("nothing more is published; the flows read what is left")
+        _say("nothing more is published; the flows read what is left (Ctrl-C ends it at once)")
         deadline_s = time.monotonic() + _CATCH_UP_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if all(_has_read_all(running.tallies[plan.name], plan, self._publisher) for plan in plans):

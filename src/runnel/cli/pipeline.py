@@ -106,6 +106,8 @@ def _watch(
     running: "PipelineRun", view: View, stopping: threading.Event, *, duration_s: float | None, once: bool
 ) -> None:
     """Run the flows until they end, the time is up, or somebody stops them."""
+    if stopping.is_set():
+        return  # while Spark was starting
     try:
         running.start(once=once)
         deadline_s = None if duration_s is None else time.monotonic() + duration_s

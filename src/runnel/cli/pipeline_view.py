@@ -1,5 +1,6 @@
 """How a running pipeline is shown: a live table at a terminal, plain lines in a pipe."""
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from runnel.spark.pipeline.tally import FlowTally
 
 LINE_INTERVAL_S = 5.0
-HEADINGS = ("flow", "state", "rows/s in", "rows/s out", "batch", "lag", "state rows", "rows in", "rows out")
+_COLUMNS_NARROW = 7  # those that fit into a terminal of 80 characters
+_WIDTH_WIDE = 100
+HEADINGS = ("flow", "state", "in/s", "out/s", "batch", "lag", "state rows", "rows in", "rows out")
 
 
 class Shown(Protocol):
@@ -83,16 +86,19 @@ def flow_cells(tally: "FlowTally", now_s: float) -> tuple[str, ...]:
     return (tally.name, tally.state, f"{rate_in:,.0f}", f"{rate_out:,.0f}", batch, *(f"{count:,}" for count in counts))
 
 
-def flow_table(title: str, tallies: "Sequence[FlowTally]", now_s: float) -> "Table":
-    """One row for each flow."""
+def flow_table(title: str, tallies: "Sequence[FlowTally]", now_s: float, width: int | None = None) -> "Table":
+    """One row for each flow, without the totals where the terminal is too narrow for them."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", header_style="bold cyan")
-    for heading in HEADINGS:
+    width = shutil.get_terminal_size().columns if width is None else width
+    shown = HEADINGS if width >= _WIDTH_WIDE else HEADINGS[:_COLUMNS_NARROW]
+    table = Table(title=title, title_justify="left", header_style="bold cyan", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in shown:
         table.add_column(heading, justify="left" if heading in ("flow", "state") else "right", no_wrap=True)
     for tally in tallies:
-        table.add_row(*(Text(cell) for cell in flow_cells(tally, now_s)))
+        table.add_row(*(Text(cell) for cell in flow_cells(tally, now_s)[: len(shown)]))
     return table
 
 

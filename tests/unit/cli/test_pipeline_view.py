@@ -1,5 +1,7 @@
 """How flows are shown, in a pipe and at a terminal."""
 
+import io
+
 import pytest
 from rich.console import Console
 
@@ -15,6 +17,13 @@ def tally() -> FlowTally:
     return found
 
 
+def rendered(width: int) -> str:
+    stream = io.StringIO()
+    flows = [tally(), FlowTally("other_flow_name")]
+    Console(width=width, file=stream).print(flow_table("p.py", flows, now_s=0.0, width=width))
+    return stream.getvalue()
+
+
 def test_a_flow_is_a_line_in_a_pipe() -> None:
     assert flow_line(tally(), now_s=0.0) == (
         "counts: running, 0 rows/s in, 0 rows/s out, batch 1,234 ms, lag 1,500, 8,000 state rows; 12,345 in, 67 out"
@@ -23,13 +32,17 @@ def test_a_flow_is_a_line_in_a_pipe() -> None:
 
 
 def test_a_flow_is_a_row_at_a_terminal() -> None:
-    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(flow_table("p.py", [tally(), FlowTally("other")], now_s=0.0))
-    text = console.export_text()
-    console.file.close()
-    assert "p.py" in text
-    for cell in ("counts", "1,234 ms", "1,500", "8,000", "12,345", "67", "other", "starting"):
+    text = rendered(120)
+    for cell in ("p.py", "counts", "1,234 ms", "1,500", "8,000", "12,345", "67", "other", "starting"):
         assert cell in text
+
+
+def test_a_narrow_terminal_gets_no_totals_and_nothing_cut() -> None:
+    text = rendered(80)
+    for cell in ("counts", "out/s", "1,234 ms", "1,500", "8,000", "starting"):
+        assert cell in text
+    assert "12,345" not in text
+    assert "…" not in text
 
 
 def test_the_totals_name_what_was_left_out() -> None:
