@@ -24,8 +24,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a session with both formats found."""
     require_spark()
     import pyspark
-    from bench.maven import Unavailable
-    from tests.spark.official import connector_jars
+    from bench.cache import Unavailable
+    from bench.spark_connector import connector_jars
 
     try:
         jars = connector_jars(pyspark.__version__)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.maven import Classpath, Unavailable
+from bench.cache import Unavailable
+from bench.maven import Classpath
 
 KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:3.9.2"
 COMMONS_POOL = "org.apache.commons:commons-pool2:2.13.1"

@@ -1,0 +1,210 @@
+"""The Spark source and sink: rows a second from topics to nowhere, from rows to topics, and from topic to topic.
+
+    python -m bench.spark_source [--records 5000000] [--rounds 3] [--cores 2]
+
+One broker, one topic of records with keys of 16 bytes and values of 100, one Spark session. Every job
+runs once uncounted and then once in each round; what is reported is the median of the rounds. Where
+Maven Central can be reached, Spark's own Kafka connector does the same reads. Writes
+`docs/benchmarks/spark_source.json` and `.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import runnel
+import runnel.spark
+from bench import machine
+from bench.broker import RunnelBroker, cpu_seconds
+from bench.cache import CHECKOUT, Unavailable
+from bench.spark_connector import connector_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITION_COUNT = 2
+KEY_BYTES, VALUE_BYTES = 16, 100
+DISTINCT_ROWS = 10_000
+FEW_COLUMNS = "key,value"
+TOPIC = "rows"
+
+
+class Jobs:
+    """What is measured, by name."""
+
+    def __init__(self, spark: SparkSession, servers: str, record_count: int, has_kafka: bool) -> None:
+        self._spark = spark
+        self._servers = {"kafka.bootstrap.servers": servers}
+        self._count = record_count
+        self.by_name: dict[str, Callable[[], None]] = {
+            "read all 8 columns to noop": lambda: self._read("runnel", includeHeaders="true"),
+            "read the 7 default columns to noop": lambda: self._read("runnel"),
+            "read key and value to noop": lambda: self._read("runnel", columns=FEW_COLUMNS),
+            "stream to noop, batches of a tenth": self._stream,
+            "write rows that Spark makes": self._write,
+            "copy a topic": self._copy,
+        }
+        if has_kafka:
+            self.by_name["read all 8 columns to noop, format kafka"] = lambda: self._read(
+                "kafka", includeHeaders="true"
+            )
+
+    def _read(self, name: str, **options: str) -> None:
+        frame = self._spark.read.format(name).options(**self._servers, subscribe=TOPIC, **options).load()
+        frame.write.format("noop").mode("overwrite").save()
+
+    def _stream(self) -> None:
+        reader = self._spark.readStream.format("runnel").options(**self._servers, subscribe=TOPIC)
+        limit = str(self._count // 10)
+        frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=limit).load()
+        with tempfile.TemporaryDirectory(prefix="runnel-bench-") as folder:
+            writer = frame.writeStream.format("noop").option("checkpointLocation", folder)
+            writer.trigger(availableNow=True).start().awaitTermination()
+
+    def _write(self) -> None:
+        value = f"rpad(cast(id AS STRING), {VALUE_BYTES}, 'x')"
+        rows = self._spark.range(self._count).selectExpr(f"lpad(cast(id AS STRING), {KEY_BYTES}, '0') AS key", value)
+        self._save(rows.toDF("key", "value"))
+
+    def _copy(self) -> None:
+        reader = self._spark.read.format("runnel").options(**self._servers, subscribe=TOPIC, columns=FEW_COLUMNS)
+        self._save(reader.load())
+
+    def _save(self, frame: Any) -> None:
+        topic = f"copy-{uuid.uuid4().hex[:8]}"
+        create_topic(self._servers["kafka.bootstrap.servers"], topic)
+        frame.write.format("runnel").options(**self._servers, topic=topic).mode("append").save()
+        delete_topic(self._servers["kafka.bootstrap.servers"], topic)
+
+
+def create_topic(servers: str, topic: str) -> None:
+    """A topic with as many partitions as there are cores."""
+    with runnel.Admin(servers) as admin:
+        admin.create_topics([runnel.NewTopic(topic, PARTITION_COUNT)])
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    """Remove what a job wrote, so that the disk does not fill."""
+    with runnel.Admin(servers) as admin:
+        admin.delete_topics([topic])
+
+
+def fill(servers: str, count: int) -> None:
+    """Write the records that the jobs read."""
+    create_topic(servers, TOPIC)
+    keys, values = ([os.urandom(size) for _ in range(DISTINCT_ROWS)] for size in (KEY_BYTES, VALUE_BYTES))
+    table = pa.table({"key": keys, "value": values})
+    with runnel.Producer(servers, linger_ms=5) as producer:
+        for _ in range(count // DISTINCT_ROWS):
+            producer.send_table(TOPIC, table)
+
+
+def measure(jobs: Jobs, broker_pid: int, record_count: int, rounds: int) -> list[dict[str, Any]]:
+    """The rows a second of each job in each round, after one that is not counted."""
+    seconds: dict[str, list[float]] = {}
+    broker_s: dict[str, list[float]] = {}
+    for number in range(-1, rounds):
+        for name, run in jobs.by_name.items():
+            used, started = cpu_seconds(broker_pid), time.perf_counter()
+            run()
+            taken = time.perf_counter() - started
+            seconds.setdefault(name, []).append(taken)
+            broker_s.setdefault(name, []).append(cpu_seconds(broker_pid) - used)
+            label = "warm-up" if number < 0 else f"round {number + 1}"
+            print(f"{label:8} {name:42} {record_count / taken:12,.0f} rows/s", flush=True)
+    return [
+        {
+            "job": name,
+            "rows_per_s": {
+                "median": round(statistics.median(record_count / one for one in found[1:])),
+                "rounds": [round(record_count / one) for one in found[1:]],
+                "first": round(record_count / found[0]),
+            },
+            "broker_cpu_s": round(statistics.median(broker_s[name][1:]), 3),
+        }
+        for name, found in seconds.items()
+    ]
+
+
+def page(result: dict[str, Any]) -> str:
+    """The results for people."""
+    rows = "".join(
+        f"| {row['job']} | {row['rows_per_s']['median']:,} | {min(row['rows_per_s']['rounds']):,}"
+        f" | {row['rows_per_s']['first']:,} | {row['broker_cpu_s']:.2f} |\n"
+        for row in result["results"]
+    )
+    left_out = "".join(f"\n{sentence}\n" for sentence in result["missing"])
+    return f"""# Spark source and sink
+
+Written by `{result["command"]}`; the figures of every round are in `spark_source.json`.
+
+One broker process with default settings and one Spark session (`local[{result["cores"]}]`) share the machine. The topic
+has {result["records"]:,} records in {PARTITION_COUNT} partitions, with keys of {KEY_BYTES} and values of {VALUE_BYTES}
+bytes, without compression. Every job runs over all of them: once uncounted, in which Spark starts its Python workers,
+and then in {result["rounds"]} rounds. A row a second counts rows read or written, and copying reads and writes each.
+
+| job | rows/s, median | slowest round | uncounted first run | broker CPU s |
+| --- | ---: | ---: | ---: | ---: |
+{rows}{left_out}
+## The machine
+
+{machine.table(result["conditions"])}"""
+
+
+def _connector() -> tuple[dict[str, str], list[str]]:
+    """The setting that gives the session the official connector, or a sentence that says why it has none."""
+    import pyspark
+
+    try:
+        return {"spark.jars": ",".join(map(str, connector_jars(pyspark.__version__)))}, []
+    except Unavailable as reason:
+        return {}, [f"Spark's own Kafka connector was left out: {reason}."]
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spark_source", description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=5_000_000, help="records in the topic (default 5000000)")
+    parser.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
+    parser.add_argument("--cores", type=int, default=2, help="cores of the session (default 2)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    arguments = parser.parse_args()
+    conditions = machine.conditions("runnel", "pyspark", "pyarrow")
+    settings, missing = _connector()
+    with RunnelBroker() as broker:
+        fill(broker.bootstrap_servers, arguments.records)
+        spark = runnel.spark.session("bench", master=f"local[{arguments.cores}]", config=settings)
+        jobs = Jobs(spark, broker.bootstrap_servers, arguments.records, bool(settings))
+        results = measure(jobs, broker.pid, arguments.records, arguments.rounds)
+        spark.stop()
+    conditions["load after the run"] = machine.load()
+    result = {
+        "command": machine.command_line("bench.spark_source", records=arguments.records, rounds=arguments.rounds),
+        "records": arguments.records,
+        "rounds": arguments.rounds,
+        "cores": arguments.cores,
+        "conditions": conditions,
+        "missing": missing,
+        "results": results,
+    }
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "spark_source.json").write_text(json.dumps(result, indent=2) + "\n")
+    (arguments.output / "spark_source.md").write_text(page(result))
+    print(f"written: spark_source.json, spark_source.md in {arguments.output.name}/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
