@@ -225,6 +225,19 @@ def test_aggregates_are_written_by_windows(
     assert sorted((record.key, record.value) for record in broker.consume(sink)) == [(b"a", b"2"), (b"b", b"1")]
 
 
+def test_a_stream_survives_a_restart_of_the_broker(
+    broker: Broker, read_stream: Callable[..., DataFrame], new_topic: Callable[..., str], streams: Streams
+) -> None:
+    source, sink = new_topic(2), new_topic()
+    broker.produce(source, numbered(0, 100))
+    with streams.running(read_stream(subscribe=source, startingOffsets="earliest"), sink) as query:
+        wait_for_rows(query, broker, sink, 100)
+        broker.restart()
+        broker.produce(source, numbered(100, 200))
+        wait_for_rows(query, broker, sink, 200)
+    assert {int(value or b"") for value in values(broker, sink)} == set(range(200))
+
+
 def test_connections_are_kept_between_micro_batches(
     broker: Broker, read_stream: Callable[..., DataFrame], new_topic: Callable[..., str], streams: Streams
 ) -> None:
