@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-RECORD_COUNT = 12_000
-OFFSETS_PER_BATCH = 500
+RECORD_COUNT = 5_000
+OFFSETS_PER_BATCH = 250
 KILL_COUNT = 2
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_lost_and_only_unfinished_batches_are_written_again(
     broker.produce(source, ((b"%d" % (number % 100), b"%d" % number) for number in range(RECORD_COUNT)))
     arguments = [broker.bootstrap_servers, source, sink, str(tmp_path / "checkpoint"), str(OFFSETS_PER_BATCH)]
     for _ in range(KILL_COUNT):
-        least = record_count(broker, sink) + dice.randrange(1, 2000)
+        least = record_count(broker, sink) + dice.randrange(1, 1000)
         kill_after(arguments, lambda least=least: record_count(broker, sink) >= least, dice)
     driver.start(spark, *arguments, availableNow=True).awaitTermination()
 
