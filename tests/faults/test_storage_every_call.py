@@ -258,10 +258,18 @@ def test_an_error_at_any_call_leaves_nothing_half_done(code: int, then: str) -> 
     for number in range(1, call_count() + 1):
         fs = fresh(number)
         promise = Promise()
-        fs.hook = lambda call, *_, number=number: OSError(code, "injected") if call == number else None
+        failed: list[str] = []
+
+        def fail(call: int, operation: str, path: str, number=number, failed=failed) -> OSError | None:
+            if call != number:
+                return None
+            failed.append(operation)
+            return OSError(code, "injected")
+
+        fs.hook = fail
         Workload(fs, promise, stops_at_errors=False).run()
-        fs.hook = None
-        if then == "kill":
+        # What a failed sync dropped is gone for the next process as it is after a power loss.
+        if then == "kill" and not failed[0].startswith("sync"):
             fs.kill()
             check(fs, promise, promised_count=len(promise.acknowledged))
         else:

@@ -1,25 +1,25 @@
 """A file system in memory that fails and crashes on command, for tests and the simulator.
 
-It keeps apart what a process wrote and what would survive a power loss. Each file has its
-synced bytes and the writes since, each folder its synced names and the changes since. `kill`
-ends the process: everything written stays. `lose_power` ends the machine: of what was not
-synced an arbitrary beginning stays, file by file and folder by folder, the last write perhaps
-torn, perhaps with zeros where the size was saved and the bytes were not.
+It keeps apart what a process wrote and what would survive a power loss. `kill` ends the
+process: everything written stays. `lose_power` ends the machine: of what was not synced an
+arbitrary part stays, as `memory_node` says.
 
-A hook sees every call before it happens and may make it fail or crash the process there; a
-write that is hit leaves an arbitrary beginning of its bytes behind.
+A hook sees every call before it happens and may make it fail or crash the process there. A
+write that is hit leaves an arbitrary beginning of its bytes behind, and a sync that fails drops
+what it could not write.
 """
 
 import errno
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
 from runnel.storage.error import StorageError
 from runnel.storage.fs import Buffer, DirectoryEntry, File
+from runnel.storage.memory_node import MemoryContent, MemoryNames, MemoryNode, contents
 
 
 class Crash(BaseException):
@@ -29,82 +29,6 @@ class Crash(BaseException):
 Hook: TypeAlias = Callable[[int, str, str], OSError | Crash | None]
 
 
-class _Content:
-    """A file, named or not."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.synced = b""
-        self.changes: list[tuple[int, bytes | None]] = []  # a write at a position, or None: a cut there
-
-    def write(self, position: int, data: bytes) -> None:
-        _apply(self.data, position, data)
-        self.changes.append((position, data))
-
-    def truncate(self, size_bytes: int) -> None:
-        _apply(self.data, size_bytes, None)
-        self.changes.append((size_bytes, None))
-
-    def sync(self) -> None:
-        self.synced = bytes(self.data)
-        self.changes = []
-
-    def lose_power(self, random: Random) -> None:
-        survivors = random.randint(0, len(self.changes))
-        data = bytearray(self.synced)
-        for position, written in self.changes[:survivors]:
-            _apply(data, position, written)
-        if survivors < len(self.changes):
-            position, written = self.changes[survivors]
-            if written is not None:
-                torn = written[: random.randint(0, len(written))]
-                _apply(data, position, torn + bytes(random.choice((0, len(written) - len(torn)))))
-        self.data = data
-        self.sync()
-
-
-class _Names:
-    """A folder."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, _Content | _Names] = {}
-        self.synced: dict[str, _Content | _Names] = {}
-        self.changes: list[dict[str, _Content | _Names | None]] = []
-
-    def change(self, change: "dict[str, _Content | _Names | None]") -> None:
-        _apply_names(self.nodes, change)
-        self.changes.append(change)
-
-    def sync(self) -> None:
-        self.synced = dict(self.nodes)
-        self.changes = []
-
-    def lose_power(self, random: Random) -> None:
-        self.nodes = self.synced
-        for change in self.changes[: random.randint(0, len(self.changes))]:
-            _apply_names(self.nodes, change)
-        self.sync()
-        for node in self.nodes.values():
-            node.lose_power(random)
-
-
-def _apply(data: bytearray, position: int, written: bytes | None) -> None:
-    if position > len(data):
-        data.extend(bytes(position - len(data)))
-    if written is None:
-        del data[position:]
-    else:
-        data[position : position + len(written)] = written
-
-
-def _apply_names(nodes: dict[str, _Content | _Names], change: dict[str, _Content | _Names | None]) -> None:
-    for name, node in change.items():
-        if node is None:
-            nodes.pop(name, None)
-        else:
-            nodes[name] = node
-
-
 class _Lock:
     """Held as long as it is referenced."""
 
@@ -112,7 +36,7 @@ class _Lock:
 class MemoryFile:
     """A handle on a file, which stays good when the name is gone."""
 
-    def __init__(self, fs: "MemoryFileSystem", path: str, content: _Content) -> None:
+    def __init__(self, fs: "MemoryFileSystem", path: str, content: MemoryContent) -> None:
         self.path = path
         self._fs = fs
         self._content = content
@@ -140,8 +64,7 @@ class MemoryFile:
         self._content.truncate(size_bytes)
 
     def sync(self) -> None:
-        self._fs.enter("sync", self.path)
-        self._content.sync()
+        self._fs.sync("sync", self.path, self._content)
 
 
 class MemoryFileSystem:
@@ -155,14 +78,23 @@ class MemoryFileSystem:
         self.call_count = 0
         self.bytes_read = 0
         self.calls: Counter[tuple[str, str]] = Counter()
-        self._root = _Names()
+        self._root = MemoryNames()
         self._is_dead = False
         self._locks: dict[str, weakref.ref[_Lock]] = {}
 
     # What tests do to it
 
     def kill(self) -> None:
-        """The process is gone, the machine runs on: everything written is there, synced or not."""
+        """The process is gone, the machine runs on: everything written is there, synced or not.
+
+        Only what a sync failed to write may be gone, since nothing keeps its pages in memory.
+        """
+        for content in contents(self._root):
+            if self.random.random() < 0.5:
+                content.evict()
+        self._restart()
+
+    def _restart(self) -> None:
         self.hook = None
         self._is_dead = False
         self._locks = {}
@@ -170,8 +102,8 @@ class MemoryFileSystem:
         self.calls = Counter()
 
     def lose_power(self) -> None:
-        """The machine is gone: what was not synced survives up to an arbitrary point."""
-        self.kill()
+        """The machine is gone: an arbitrary part of what was not synced survives."""
+        self._restart()
         self._root.lose_power(self.random)
 
     def enter(self, operation: str, path: str) -> None:
@@ -191,7 +123,7 @@ class MemoryFileSystem:
             return decision
         return None if decision is None else StorageError(path, decision, is_sync=operation.startswith("sync"))
 
-    def write(self, operation: str, path: str, content: _Content, position: int, data: bytes) -> None:
+    def write(self, operation: str, path: str, content: MemoryContent, position: int, data: bytes) -> None:
         """Write to a file; a part of it when the disk is full or the hook says so."""
         error = self._decide(operation, path)
         room = len(data)
@@ -206,8 +138,18 @@ class MemoryFileSystem:
         if room < len(data):
             raise StorageError(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
+    def sync(self, operation: str, path: str, node: MemoryNode | None) -> None:
+        """Sync a file or the names in a folder, or drop the changes if the hook says so."""
+        error = self._decide(operation, path)
+        if node is not None and isinstance(error, StorageError):
+            node.fail_sync(self.random)
+        if error is not None:
+            raise error
+        if node is not None:
+            node.sync()
+
     def used_bytes(self) -> int:
-        return sum(len(content.data) for content in _contents(self._root))
+        return sum(len(content.data) for content in contents(self._root))
 
     # What storage asks of it
 
@@ -219,30 +161,28 @@ class MemoryFileSystem:
         self.enter("create", path)
         return MemoryFile(self, path, self._create(path))
 
-    def _create(self, path: str) -> _Content:
+    def _create(self, path: str) -> MemoryContent:
         names, name = self._parent(path)
         content = names.nodes.get(name)
-        if isinstance(content, _Content):
+        if isinstance(content, MemoryContent):
             content.truncate(0)
             return content
-        content = _Content()
+        content = MemoryContent()
         names.change({name: content})
         return content
 
     def read_file(self, path: str) -> bytes | None:
         self.enter("read_file", path)
         node = self._find(path)
-        return bytes(node.data) if isinstance(node, _Content) else None
+        return bytes(node.data) if isinstance(node, MemoryContent) else None
 
     def write_file(self, path: str, data: Buffer) -> None:
         self.enter("create", path)
         self.write("write_file", path, self._create(path), 0, bytes(data))
 
     def sync_file(self, path: str) -> None:
-        self.enter("sync", path)
         node = self._find(path)
-        if isinstance(node, _Content):
-            node.sync()
+        self.sync("sync", path, node if isinstance(node, MemoryContent) else None)
 
     def exists(self, path: str) -> bool:
         self.enter("exists", path)
@@ -251,7 +191,9 @@ class MemoryFileSystem:
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         self.enter("list_directory", path)
         return [
-            DirectoryEntry(name, isinstance(node, _Names), 0 if isinstance(node, _Names) else len(node.data), 0)
+            DirectoryEntry(
+                name, isinstance(node, MemoryNames), 0 if isinstance(node, MemoryNames) else len(node.data), 0
+            )
             for name, node in self._names(path).nodes.items()
         ]
 
@@ -260,17 +202,15 @@ class MemoryFileSystem:
         names = self._root
         for name in _parts(path):
             if name not in names.nodes:
-                names.change({name: _Names()})
+                names.change({name: MemoryNames()})
             child = names.nodes[name]
-            if not isinstance(child, _Names):
+            if not isinstance(child, MemoryNames):
                 raise StorageError(path, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
             names = child
 
     def sync_directory(self, path: str) -> None:
-        self.enter("sync_directory", path)
         node = self._find(path)
-        if isinstance(node, _Names):
-            node.sync()
+        self.sync("sync_directory", path, node if isinstance(node, MemoryNames) else None)
 
     def rename(self, source: str, target: str) -> None:
         self.enter("rename", source)
@@ -288,7 +228,7 @@ class MemoryFileSystem:
     def remove_directory(self, path: str) -> None:
         self.enter("remove_directory", path)
         node = self._find(path)
-        if isinstance(node, _Names) and node.nodes:
+        if isinstance(node, MemoryNames) and node.nodes:
             raise StorageError(path, OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY)))
         if node is not None:
             names, name = self._parent(path)
@@ -306,35 +246,27 @@ class MemoryFileSystem:
 
     # Ways through the tree
 
-    def _find(self, path: str) -> _Content | _Names | None:
-        node: _Content | _Names | None = self._root
+    def _find(self, path: str) -> MemoryNode | None:
+        node: MemoryNode | None = self._root
         for name in _parts(path):
-            node = node.nodes.get(name) if isinstance(node, _Names) else None
+            node = node.nodes.get(name) if isinstance(node, MemoryNames) else None
         return node
 
-    def _content(self, path: str) -> _Content:
+    def _content(self, path: str) -> MemoryContent:
         node = self._find(path)
-        if not isinstance(node, _Content):
+        if not isinstance(node, MemoryContent):
             raise StorageError(path, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
         return node
 
-    def _names(self, path: str) -> _Names:
+    def _names(self, path: str) -> MemoryNames:
         node = self._find(path)
-        if not isinstance(node, _Names):
+        if not isinstance(node, MemoryNames):
             raise StorageError(path, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
         return node
 
-    def _parent(self, path: str) -> tuple[_Names, str]:
+    def _parent(self, path: str) -> tuple[MemoryNames, str]:
         return self._names(os.path.dirname(path)), os.path.basename(path)
 
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
-
-
-def _contents(names: _Names) -> Iterator[_Content]:
-    for node in names.nodes.values():
-        if isinstance(node, _Names):
-            yield from _contents(node)
-        else:
-            yield node
