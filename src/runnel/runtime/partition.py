@@ -58,8 +58,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """How far a reader of committed records may go; transactions will hold it back."""
-        return self.high_watermark
+        """How far a reader of committed records may go; open transactions hold it back."""
+        return self.log.last_stable_offset(self.high_watermark)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Fence a client whose metadata is older or newer than this leader (KIP-320)."""
@@ -138,6 +138,7 @@ class Partition:
     def _advance_high_watermark(self, size_bytes: int) -> None:
         # With one replica in sync, what is written is replicated.
         self.high_watermark = self.log.log_end_offset
+        self.log.producers.acknowledge(self.high_watermark)
         if self._waiters:
             for waiter in tuple(self._waiters):
                 waiter.appended(size_bytes)

@@ -19,7 +19,7 @@ from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import LOG_OVERHEAD, BatchHeader, WritableBuffer, assign_offsets
-from runnel.storage import retention, timestamp_lookup
+from runnel.storage import retention, timestamp_lookup, transaction_lookup
 from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.error import StorageError
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
@@ -31,8 +31,9 @@ from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
-from runnel.storage.segment import Segment
+from runnel.storage.segment import LOG_SUFFIX, Segment
 from runnel.storage.timestamp_lookup import TimestampOffset
+from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
 class Log:
@@ -100,6 +101,9 @@ class Log:
                 segment = self.roll()
             if leader_epoch != self.epochs.latest:
                 self.epochs.assign(leader_epoch, base_offset)
+            if header.is_control:
+                # A disk that cannot be read must say so before the batch is written.
+                self._transaction_index(len(self.segments) - 1)
             assign_offsets(batch, 0, base_offset, leader_epoch)
             segment.append(batch, size_bytes, last_offset, header.max_timestamp)
         except StorageError as error:
@@ -107,7 +111,9 @@ class Log:
             raise
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
-            self.producers.replay(header, base_offset, batch)
+            aborted = self.producers.replay(header, base_offset, batch)
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
         self._unflushed_record_count += header.record_count
         if self._unflushed_record_count >= self.config.flush_messages:
             self.flush()
@@ -242,6 +248,31 @@ class Log:
         with self._folder.judging():
             return timestamp_lookup.max_timestamp_offset(self)
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """How far a reader of committed records may go: to the first transaction that is not ended and replicated."""
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
+
+    def aborted_transactions(self, from_offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions of which a record or the marker may be in [from_offset, up_to_offset)."""
+        with self._folder.judging():
+            indexes = map(self._transaction_index, range(self._floor(from_offset), len(self.segments)))
+            return transaction_lookup.find_aborted(indexes, from_offset, up_to_offset)
+
+    def aborted_in(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
+        """The aborted transactions that a reader needs to know who asked for `offset` and got `found`."""
+        if found.file is None:
+            return []
+        number = self._floor(offset)
+        while number + 1 < len(self.segments) and self.segments[number].path(LOG_SUFFIX) != found.file.path:
+            number += 1
+        end_offset = self.segments[number].offset_above(found.position + found.size_bytes)
+        return self.aborted_transactions(offset, self._end_offset(number) if end_offset is None else end_offset)
+
+    def _transaction_index(self, number: int) -> TransactionIndex:
+        fs, directory, end_offset = self._folder.fs, self.directory, self._end_offset(number)
+        return transaction_lookup.load_transaction_index(fs, directory, self.segments, number, end_offset)
+
     @property
     def latest_epoch(self) -> int:
         """The newest leader epoch that wrote here, -1 if none did."""
@@ -320,6 +351,7 @@ class Log:
                 self.log_end_offset = removed.base_offset
                 removed.delete()
             self._active.unseal()
+            self._transaction_index(keep - 1)
             self.log_end_offset = self._active.truncate_to(offset)
             self._after_truncation()
 

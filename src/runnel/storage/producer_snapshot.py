@@ -104,6 +104,6 @@ def load_newest_snapshot(
         except CorruptSnapshot:
             fs.remove(snapshot_path(directory, offset))
             continue
-        state.entries = {entry.producer_id: entry for entry in entries if not state.is_expired(entry, now_ms)}
+        state.restore(entry for entry in entries if not state.is_expired(entry, now_ms))
         return offset
     return first

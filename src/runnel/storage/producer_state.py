@@ -7,11 +7,16 @@ other is out of order. A newer epoch starts again at 0; an older one is fenced. 
 that the log knows nothing of is accepted with any sequence, because retention may have
 deleted what was known (as Kafka since 2.5, which so retired UNKNOWN_PRODUCER_ID).
 
+A transaction is open from a producer's first transactional batch to the marker that ends it.
+It holds back readers of committed records until then, and after that until the marker is
+replicated.
+
 `check` decides and changes nothing. `replay` is the only place that changes the state, for an
 append and for recovery alike.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from runnel.protocol.errors import ApiError, ErrorCode
@@ -23,9 +28,10 @@ from runnel.records.batch import (
     Buffer,
     increment_sequence,
 )
-from runnel.records.control import EndTransactionMarker, read_end_transaction_marker
+from runnel.records.control import ControlType, EndTransactionMarker, read_end_transaction_marker
 from runnel.records.error import RecordError
 from runnel.records.record import read_records
+from runnel.storage.transaction_index import AbortedTransaction
 
 REMEMBERED_BATCH_COUNT = 5  # Kafka's bound on max.in.flight.requests.per.connection with idempotence
 NO_COORDINATOR_EPOCH = -1
@@ -91,11 +97,24 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("entries", "expiration_ms")
+    __slots__ = ("_ended", "_open", "entries", "expiration_ms")
 
     def __init__(self, expiration_ms: int) -> None:
         self.expiration_ms = expiration_ms
         self.entries: dict[int, ProducerEntry] = {}
+        # First offsets of open transactions by producer id. They are added in the order of the log, so the first is
+        # the oldest.
+        self._open: dict[int, int] = {}
+        # First offset and marker of the ended transactions whose markers may not be replicated yet.
+        self._ended: list[tuple[int, int]] = []
+
+    def restore(self, entries: Iterable[ProducerEntry]) -> None:
+        """Be what these entries say, and nothing of what was before."""
+        self.entries = {entry.producer_id: entry for entry in entries}
+        open_entries = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_TRANSACTION]
+        open_entries.sort(key=lambda entry: entry.current_txn_first_offset)
+        self._open = {entry.producer_id: entry.current_txn_first_offset for entry in open_entries}
+        self._ended = []
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Decide about a batch from a client: None to append it, or where it already is.
@@ -121,16 +140,18 @@ class ProducerState:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
         return None
 
-    def replay(self, header: BatchHeader, base_offset: int, batch: Buffer) -> None:
-        """Take in a batch that stands at `base_offset` of the log, whatever its header says of that."""
+    def replay(self, header: BatchHeader, base_offset: int, batch: Buffer) -> AbortedTransaction | None:
+        """Take in a batch that stands at `base_offset` of the log, whatever its header says of that.
+
+        Returns the transaction that it aborts, if it is a marker that does so.
+        """
         if header.producer_id < 0:
-            return
+            return None
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
         if header.is_control:
-            _end_transaction(entry, header, batch)
-            return
+            return self._end_transaction(entry, header, base_offset, batch)
         entry.begin_epoch(header.producer_epoch)
         timestamp = header.max_timestamp
         last_offset = base_offset + header.last_offset_delta
@@ -140,11 +161,46 @@ class ProducerState:
         entry.last_timestamp = timestamp
         if header.is_transactional and entry.current_txn_first_offset == NO_TRANSACTION:
             entry.current_txn_first_offset = base_offset
+            self._open[entry.producer_id] = base_offset
+        return None
+
+    def _end_transaction(
+        self, entry: ProducerEntry, header: BatchHeader, offset: int, batch: Buffer
+    ) -> AbortedTransaction | None:
+        marker = _read_marker(batch)
+        if marker is None:
+            return None
+        entry.begin_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.current_txn_first_offset = NO_TRANSACTION
+        first_offset = self._open.pop(entry.producer_id, None)
+        if first_offset is None:
+            return None  # nothing was written in the transaction
+        self._ended.append((first_offset, offset))
+        if marker.control_type is not ControlType.ABORT:
+            return None
+        last_stable_offset = next(iter(self._open.values()), offset + 1)
+        return AbortedTransaction(entry.producer_id, first_offset, offset, last_stable_offset)
 
     def first_undecided_offset(self) -> int | None:
         """The first offset of the oldest open transaction."""
-        offsets = (entry.current_txn_first_offset for entry in self.entries.values())
-        return min((offset for offset in offsets if offset != NO_TRANSACTION), default=None)
+        return next(iter(self._open.values()), None)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of a transaction that is open, or whose marker is not below the high watermark."""
+        undecided = self.first_undecided_offset()
+        if not self._ended:
+            return undecided
+        offsets = [first_offset for first_offset, marker_offset in self._ended if marker_offset >= high_watermark]
+        if undecided is not None:
+            offsets.append(undecided)
+        return min(offsets, default=None)
+
+    def acknowledge(self, high_watermark: int) -> None:
+        """Forget the ended transactions whose markers are replicated."""
+        if self._ended:
+            self._ended = [ended for ended in self._ended if ended[1] >= high_watermark]
 
     def expire(self, now_ms: int) -> int:
         """Forget who has been silent for too long, except in a transaction. Returns how many."""
@@ -166,16 +222,6 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     if header.base_sequence != expected:
         message = f"sequence {header.base_sequence} of producer {entry.producer_id} where {expected} comes next"
         raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
-
-
-def _end_transaction(entry: ProducerEntry, header: BatchHeader, batch: Buffer) -> None:
-    marker = _read_marker(batch)
-    if marker is None:
-        return
-    entry.begin_epoch(header.producer_epoch)
-    entry.coordinator_epoch = marker.coordinator_epoch
-    entry.last_timestamp = header.max_timestamp
-    entry.current_txn_first_offset = NO_TRANSACTION
 
 
 def _read_marker(batch: Buffer) -> EndTransactionMarker | None:

@@ -127,6 +127,7 @@ class _Opening:
         file_size_bytes = segment.size_bytes
         segment.size_bytes = 0
         segment.reset_indexes()
+        transactions = segment.reset_transaction_index()
         try:
             for position, header, batch in walk_batches(segment.file, 0, file_size_bytes):
                 last_offset = header.last_offset
@@ -136,7 +137,9 @@ class _Opening:
                     raise CorruptBatch(f"last offset delta {header.last_offset_delta}")
                 if header.partition_leader_epoch > self._epochs.latest:
                     self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-                self._producers.replay(header, header.base_offset, batch)
+                aborted = self._producers.replay(header, header.base_offset, batch)
+                if aborted is not None:
+                    transactions.append(aborted)
                 segment.note_batch(position, header.size_bytes, last_offset, header.max_timestamp)
                 self.end_offset = last_offset + 1
         except RecordError as error:
@@ -180,7 +183,7 @@ class _Opening:
         if not self._segments:
             self.end_offset = self._start_offset
             self._epochs.clear()
-            self._producers.entries = {}
+            self._producers.restore(())
             now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes
             self._segments = [Segment.create(self._folder, self._directory, self._start_offset, interval_bytes, now_ms)]
         for segment in self._segments[:-1]:

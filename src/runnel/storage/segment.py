@@ -1,12 +1,14 @@
-"""One file of record batches with its two indexes.
+"""One file of record batches with its indexes.
 
-A segment is named after its first offset: `00000000000000000042.log`, `.index`, `.timeindex`.
+A segment is named after its first offset: `00000000000000000042.log`, `.index`, `.timeindex`,
+and `.txnindex` if a transaction was aborted in it.
 Batches stand one after the other as they came from the network. The last segment of a log
 takes appends; the others are sealed and their index files are written. Files are opened and
 indexes loaded when first used, so that opening a log after a clean stop reads nothing.
 """
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -22,6 +24,8 @@ from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from runnel.storage.offset_index import CorruptIndex, OffsetIndex
 from runnel.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from runnel.storage.time_index import TimeIndex
+from runnel.storage.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY_SIZE
+from runnel.storage.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -49,6 +53,7 @@ class Segment:
         "_maximum",
         "_offset_index",
         "_time_index",
+        "_transaction_index",
         "_unindexed_bytes",
         "base_offset",
         "created_ms",
@@ -67,6 +72,7 @@ class Segment:
         self._file: File | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._transaction_index: TransactionIndex | None = None
         # The largest timestamp and the last offset of the first batch that has it.
         self._maximum: tuple[int, int] | None = None
         self._first_timestamp: int | None = None
@@ -116,6 +122,7 @@ class Segment:
         """Let go of indexes and file until they are wanted again."""
         self._offset_index = None
         self._time_index = None
+        self._transaction_index = None
         self._file = None
 
     def seal(self) -> None:
@@ -131,7 +138,9 @@ class Segment:
     def _count_memory(self) -> None:
         if self.is_sealed:
             size_bytes = (
-                len(self._offset_index or ()) * OFFSET_ENTRY_SIZE + len(self._time_index or ()) * TIME_ENTRY_SIZE
+                len(self._offset_index or ()) * OFFSET_ENTRY_SIZE
+                + len(self._time_index or ()) * TIME_ENTRY_SIZE
+                + len(self._transaction_index or ()) * TRANSACTION_ENTRY_SIZE
             )
             self._cache.add(self, size_bytes)
 
@@ -159,6 +168,21 @@ class Segment:
                 self._count_memory()
             except CorruptIndex:
                 _, index = self.rebuild_indexes()
+        return index
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        """The aborted transactions; raises `CorruptIndex`, because the segment alone cannot make them anew."""
+        index = self._transaction_index
+        if index is None:
+            data = self._fs.read_file(self.path(TRANSACTION_INDEX_SUFFIX)) or b""
+            index = self._transaction_index = TransactionIndex.decode(data, self.base_offset)
+            self._count_memory()
+        return index
+
+    def reset_transaction_index(self) -> TransactionIndex:
+        """Start the transaction index empty, to be filled by whoever replays the batches."""
+        index = self._transaction_index = TransactionIndex(self.base_offset)
         return index
 
     def _read_index(self, suffix: str) -> bytes:
@@ -261,6 +285,12 @@ class Segment:
             return find_batch(self.file, 0, self.size_bytes, offset)
         return find_batch(self.file, index.positions[entry], self.size_bytes, offset, index.offset(entry))
 
+    def offset_above(self, position: int) -> int | None:
+        """An offset that no batch before `position` reaches, as far as the index knows one."""
+        index = self.offset_index
+        entry = bisect_left(index.positions, position)
+        return index.offset(entry) if entry < len(index) else None
+
     def _walk(self, position: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
         return walk_headers(self.file, position, self.size_bytes, chunk_bytes)
 
@@ -285,6 +315,7 @@ class Segment:
         self.file.sync()
         offset_index.truncate_to(next_offset)
         time_index.truncate_to(next_offset)
+        self.transaction_index.truncate_to(next_offset)
         self._unindexed_bytes = 0
         if position == 0:
             self._first_timestamp = None
@@ -329,6 +360,15 @@ class Segment:
         self.time_index.append(*self.maximum)
         write(self._fs, self.path(OFFSET_INDEX_SUFFIX), self.offset_index.encode())
         write(self._fs, self.path(TIME_INDEX_SUFFIX), self.time_index.encode())
+        self.write_transaction_index(write)
+
+    def write_transaction_index(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
+        """Write the transaction index if it was used; one without entries has no file, as in Kafka."""
+        index = self._transaction_index
+        if index is not None and len(index):
+            (write or write_atomically)(self._fs, self.path(TRANSACTION_INDEX_SUFFIX), index.encode())
+        elif index is not None:
+            self._fs.remove(self.path(TRANSACTION_INDEX_SUFFIX))
 
     def index_paths(self) -> list[str]:
         return [self.path(suffix) for suffix in INDEX_SUFFIXES]

@@ -5,6 +5,7 @@ import pytest
 from runnel.records.batch import BatchHeader, read_header
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
+from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 from runnel.records.record import Record, read_batches, read_records
 from runnel.storage.folder import Folder
 from runnel.storage.log import Log
@@ -91,6 +92,23 @@ class Workbench:
             *values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
         )
         return log.append(data, header, 0)
+
+    def transact(self, log: Log, producer_id: int, *values: bytes, epoch: int = 0) -> int:
+        """Append a batch of a transaction."""
+        data, header = self.batch(
+            *values, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, is_transactional=True
+        )
+        return log.append(data, header, 0)
+
+    def end(self, log: Log, producer_id: int, control_type: ControlType = ControlType.ABORT, epoch: int = 0) -> int:
+        """Append the marker that ends a transaction."""
+        marker = EndTransactionMarker(control_type, coordinator_epoch=0)
+        data = bytearray(
+            build_end_transaction_marker(
+                marker, producer_id=producer_id, producer_epoch=epoch, timestamp_ms=self.clock.time_ms
+            )
+        )
+        return log.append(data, read_header(data), 0)
 
     def header(self, sequence: int, count: int = 1, producer_id: int = 7, producer_epoch: int = 0) -> BatchHeader:
         values = [b"v"] * count

@@ -17,6 +17,7 @@ from runnel.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
     FetchResponse,
+    FetchResponseAbortedTransaction,
     FetchResponseEpochEndOffset,
     FetchResponsePartition,
     FetchResponseTopic,
@@ -142,14 +143,20 @@ def _locate(ctx: RequestContext, request: FetchRequest, read: _Read, left_bytes:
     partition.check_leader_epoch(wanted.current_leader_epoch)
     reply = read.reply
     reply.high_watermark = partition.high_watermark
-    reply.last_stable_offset = partition.last_stable_offset
+    last_stable_offset = reply.last_stable_offset = partition.last_stable_offset
     reply.log_start_offset = partition.log.log_start_offset
     reply.aborted_transactions = [] if request.isolation_level == READ_COMMITTED else None
     if wanted.last_fetched_epoch >= 0 and _diverges(partition, wanted, reply):
         return
-    readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    readable = last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     limit = min(wanted.partition_max_bytes, left_bytes)
     read.range = partition.log.locate(wanted.fetch_offset, limit, readable, nothing_yet)
+    if request.isolation_level == READ_COMMITTED and read.range.size_bytes:
+        aborted = partition.log.aborted_in(wanted.fetch_offset, read.range)
+        reply.aborted_transactions = [
+            FetchResponseAbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+            for transaction in aborted
+        ]
 
 
 def _find(ctx: RequestContext, request: FetchRequest, key: Key) -> Partition:
