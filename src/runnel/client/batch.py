@@ -46,7 +46,7 @@ class Batch:
         self.not_before_s = 0.0
         self.stamp = NO_STAMP
         self._data: bytearray | None = None
-        self._stamped = NO_STAMP
+        self._stamped: ProducerStamp | None = None
 
     @classmethod
     def encoded(
@@ -58,7 +58,7 @@ class Batch:
         data: bytearray,
         record_count: int,
     ) -> "Batch":
-        """A batch whose records were encoded before; it is closed."""
+        """A batch whose records were encoded before, the checksum perhaps not yet set; it is closed."""
         batch = cls(target, receipt, created_at_s, order)
         batch._data = data
         batch.size_bytes = len(data)

@@ -70,12 +70,14 @@ class RowEncoder:
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
         is_transactional: bool = False,
+        has_checksum: bool = True,
     ) -> EncodedRows:
         """One batch of the rows from `start` on: up to `stop`, or fewer if it would become larger than allowed.
 
         With `rows`, an int32 array of row numbers, `start` and `stop` count these. The first row is
         always taken, as in Kafka: no other batch would have more room for it. The size is that before
-        compression. Raises `ValueError` for a row that no record can hold.
+        compression. Without `has_checksum` the batch is not whole before `set_producer`. Raises
+        `ValueError` for a row that no record can hold.
         """
         written = self._write(start, stop, rows, size_bytes_max)
         batch = written.output
@@ -92,6 +94,7 @@ class RowEncoder:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
+            has_checksum=has_checksum,
         )
         return EncodedRows(batch, written.row_count)
 

@@ -114,8 +114,9 @@ def seal_batch(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
+    has_checksum: bool = True,
 ) -> None:
-    """Write the header, checksum included, before the records that follow it in `batch`."""
+    """Write the header before the records that follow it in `batch`, checksum included unless it is set later."""
     HEADER.pack_into(
         batch,
         0,
@@ -133,7 +134,8 @@ def seal_batch(
         base_sequence,
         record_count,
     )
-    write_crc(batch, 0, len(batch))
+    if has_checksum:
+        write_crc(batch, 0, len(batch))
 
 
 def encode_record(
