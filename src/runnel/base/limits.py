@@ -27,9 +27,10 @@ ERROR_MESSAGE_LENGTH_MAX = 1000
 # in it is read straight into its own memory.
 RECEIVE_SCRATCH_BYTES = 64 * 1024
 
-# The memory of a half-read frame is at most this many times what its sender has really sent.
-FRAME_GROWTH_FACTOR = 4
-FRAME_FIRST_BYTES_MIN = 256
+# The memory of a half-read frame is at most this many times what its sender has really sent. Sixteen, so that the usual
+# request of 1 MB grows once, from what the first read of 64 KiB brought.
+FRAME_GROWTH_FACTOR = 16
+FRAME_FIRST_BYTES_MIN = 64
 
 # What a frame in a queue costs besides its bytes; a peer that sends tiny ones would be counted too low without it.
 FRAME_OVERHEAD_BYTES = 128

@@ -115,6 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         if has_frame:
             self._frame_began_at = None
             self._wake()
+        elif self._inbox.has_room and self._frame_began_at is not None:
+            return  # a large frame goes on, and nothing is to be decided before its memory is filled
         if self._inbox.problem is not None:
             self._transport.pause_reading()
             self._end_after_queue(self._inbox.problem)

@@ -44,11 +44,16 @@ class FrameReader:
         return self._frame is not None or bool(self._prefix)
 
     @property
+    def has_room(self) -> bool:
+        """Whether the next bytes of a large frame have their place."""
+        return self._frame is not None and self._filled < len(self._frame)
+
+    @property
     def growth_bytes(self) -> int:
         """How much more memory the frame needs before another byte of it can be read; mostly 0."""
-        if self._frame is None or self._filled < len(self._frame):
+        if self._frame is None or self.has_room:
             return 0
-        return min(self._length, self._filled * FRAME_GROWTH_FACTOR) - self._filled
+        return min(self._length, max(self._filled, FRAME_FIRST_BYTES_MIN) * FRAME_GROWTH_FACTOR) - self._filled
 
     def grow(self) -> None:
         """Take that memory."""
@@ -94,7 +99,7 @@ class FrameReader:
         return frames
 
     def _begin(self, length: int, data: memoryview | bytes) -> None:
+        # Without room for more: whoever wants that asks first.
         self._length = length
         self._filled = len(data)
-        self._frame = bytearray(min(length, max(len(data), FRAME_FIRST_BYTES_MIN) * FRAME_GROWTH_FACTOR))
-        self._frame[: len(data)] = data
+        self._frame = bytearray(data)

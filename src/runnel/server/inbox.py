@@ -78,6 +78,11 @@ class Inbox:
         size_bytes = self._queued_bytes + self._reader.partial_bytes + self._reader.growth_bytes
         return len(self._queue) > READ_AHEAD_FRAMES_MAX or size_bytes > READ_AHEAD_BYTES_MAX
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a frame has begun whose memory is not filled yet."""
+        return self._reader.has_room
+
     def make_room(self) -> bool:
         """Whether there is memory for the next bytes; if not, `granted` is called once there is."""
         growth_bytes = self._reader.growth_bytes

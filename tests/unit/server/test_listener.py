@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tests.faults.live import LOOPS, TIMEOUT_S, Live, api_versions, is_closed, receive_frame, wait_until
 
-from runnel.base.limits import FRAME_FIRST_BYTES_MIN
+from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
 from runnel.config.broker import BrokerConfig
 from runnel.server import listener
 from runnel.server.server import Server
@@ -142,7 +142,7 @@ def test_thousands_of_half_open_frames_cost_little_and_disturb_nobody(
             peer.sendall(announced)
             peers.append(peer)
         wait_until(lambda: live.count() >= count, "all are accepted")
-        wait_until(lambda: live.in_flight_bytes >= count * 4 * FRAME_FIRST_BYTES_MIN, "all have begun a frame")
+        wait_until(lambda: live.in_flight_bytes >= count * FRAME_GROWTH_FACTOR * FRAME_FIRST_BYTES_MIN, "all have begun a frame")
         cost_bytes = (process.memory_info().rss - before_bytes) / count
         assert cost_bytes < HALF_OPEN_BYTES_MAX
         live.assert_serves(topic)
