@@ -142,7 +142,8 @@ def test_thousands_of_half_open_frames_cost_little_and_disturb_nobody(
             peer.sendall(announced)
             peers.append(peer)
         wait_until(lambda: live.count() >= count, "all are accepted")
-        wait_until(lambda: live.in_flight_bytes >= count * FRAME_GROWTH_FACTOR * FRAME_FIRST_BYTES_MIN, "all have begun a frame")
+        begun_bytes = count * FRAME_GROWTH_FACTOR * FRAME_FIRST_BYTES_MIN
+        wait_until(lambda: live.in_flight_bytes >= begun_bytes, "all have begun a frame")
         cost_bytes = (process.memory_info().rss - before_bytes) / count
         assert cost_bytes < HALF_OPEN_BYTES_MAX
         live.assert_serves(topic)
