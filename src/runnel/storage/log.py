@@ -214,6 +214,9 @@ class Log:
             if found is None:
                 continue  # the segment ends before the offset, because compaction removed its last batches
             position, header = found
+            if header.last_offset >= self._end_offset(number):
+                message = f"{segment.path(LOG_SUFFIX)} at {position}: offset {header.last_offset} is not in the segment"
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, message)
             end = segment.size_bytes
             if up_to_offset < self._end_offset(number):
                 beyond = segment.find(up_to_offset)

@@ -22,6 +22,7 @@ from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
+from runnel.storage.salvage import walk_stretches
 from runnel.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 
 logger = logging.getLogger(__name__)
@@ -135,6 +136,8 @@ class _Opening:
                     raise CorruptBatch(f"offset {header.base_offset} after {self.end_offset - 1}")
                 if header.last_offset_delta < 0:
                     raise CorruptBatch(f"last offset delta {header.last_offset_delta}")
+                if header.base_offset > self.end_offset:
+                    self._check_gap(segment, position, file_size_bytes)
                 if header.partition_leader_epoch > self._epochs.latest:
                     self._epochs.assign(header.partition_leader_epoch, header.base_offset)
                 aborted = self._producers.replay(header, header.base_offset, batch)
@@ -148,6 +151,16 @@ class _Opening:
             segment.cut_tail()
             return False
         return True
+
+    def _check_gap(self, segment: Segment, position: int, file_size_bytes: int) -> None:
+        """Raise `CorruptBatch` if a batch that leaves a gap is not in its place, going by the one that follows.
+
+        Compaction leaves gaps, and the checksum does not cover the base offset.
+        """
+        walk = walk_stretches(segment.file, position, file_size_bytes, self.end_offset, segment.base_offset)
+        problem = next(walk).problem
+        if problem:
+            raise CorruptBatch(problem)
 
     def _drop_from(self, number: int) -> None:
         """Delete the segments from `number` on, the last first, so that a crash leaves no gap."""

@@ -15,13 +15,14 @@ from contextlib import suppress
 from runnel.base.limits import LOOKUP_CHUNK_BYTES, SCAN_CHUNK_BYTES
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader
-from runnel.records.error import RecordError
-from runnel.storage.batch_walk import find_batch, walk_headers
+from runnel.records.error import CorruptBatch, RecordError
+from runnel.storage.batch_walk import OffsetGap, find_batch, walk_headers
 from runnel.storage.error import StorageError
 from runnel.storage.folder import Folder
 from runnel.storage.fs import Buffer, File, FileSystem, write_atomically
 from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from runnel.storage.offset_index import CorruptIndex, OffsetIndex
+from runnel.storage.salvage import Stretch, walk_stretches
 from runnel.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from runnel.storage.time_index import TimeIndex
 from runnel.storage.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY_SIZE
@@ -268,22 +269,59 @@ class Segment:
         self.size_bytes = position + size_bytes
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The position and header of the first batch that ends at `offset` or above."""
+        """The position and header of the first batch that ends at `offset` or above.
+
+        Raises `ApiError` with CORRUPT_MESSAGE where the bytes that should hold it are no batch.
+        What stands behind such bytes is found.
+        """
         try:
-            return self._find(offset)
-        except RecordError as error:
+            found = self._find(offset)
+            if found is None or found[1].last_offset_delta + 1 == found[1].record_count:
+                return found
+        except OffsetGap:
+            pass
+        except RecordError:
             # Perhaps only the index is wrong. One that was made from the log itself is not.
-            if self._is_rebuilt:
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
-        self.rebuild_indexes()
-        return self.find(offset)
+            if not self._is_rebuilt:
+                self.rebuild_indexes()
+                return self.find(offset)
+        # Compaction leaves gaps between batches and in them. So does damage to their offsets, and a reader who was
+        # led past records would never know.
+        return self._find_around_damage(offset)
+
+    def _find_around_damage(self, offset: int) -> tuple[int, BatchHeader] | None:
+        # From one entry before the last that is not above the offset, because that one's batch may be the broken one.
+        index = self.offset_index
+        entry = index.find(offset) - 1
+        position, expected_offset = 0, self.base_offset
+        if entry >= 0:
+            position = index.positions[entry]
+            expected_offset = index.offset(entry - 1) + 1 if entry > 0 else self.base_offset
+        damage: Stretch | None = None
+        for stretch in walk_stretches(self.file, position, self.size_bytes, expected_offset, self.base_offset):
+            header = stretch.header
+            if header is None or stretch.problem:
+                damage = stretch
+            elif header.last_offset >= offset:
+                if damage is not None and damage.expected_offset <= offset < header.base_offset:
+                    raise self._corrupt(offset, damage)
+                return stretch.position, header
+            else:
+                damage = None
+        if damage is not None:
+            raise self._corrupt(offset, damage)
+        return None
+
+    def _corrupt(self, offset: int, damage: Stretch) -> ApiError:
+        message = f"{self.path(LOG_SUFFIX)} at {damage.position}: {damage.problem}, looking for offset {offset}"
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, message)
 
     def _find(self, offset: int) -> tuple[int, BatchHeader] | None:
         index = self.offset_index
         entry = index.find(offset)
         if entry < 0:
-            return find_batch(self.file, 0, self.size_bytes, offset)
-        return find_batch(self.file, index.positions[entry], self.size_bytes, offset, index.offset(entry))
+            return find_batch(self.file, 0, self.size_bytes, offset, self.base_offset - 1)
+        return find_batch(self.file, index.positions[entry], self.size_bytes, offset, -1, index.offset(entry))
 
     def offset_above(self, position: int) -> int | None:
         """An offset that no batch before `position` reaches, as far as the index knows one."""
@@ -342,9 +380,15 @@ class Segment:
         """Make the indexes from the log, which was flushed and so is believed except where it is no log."""
         size_bytes = self.size_bytes
         self.reset_indexes()
-        with suppress(RecordError):
+        next_offset = self.base_offset
+        try:
             for position, header in walk_headers(self.file, 0, size_bytes, SCAN_CHUNK_BYTES):
+                if header.base_offset != next_offset or header.last_offset_delta + 1 != header.record_count:
+                    raise CorruptBatch("offsets that have to be looked at closely")
+                next_offset = header.next_offset
                 self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
+        except RecordError:
+            self._index_around_damage(size_bytes)
         self.size_bytes = size_bytes
         # A disk that takes no writes can still be read from; the next start makes them again.
         # No later scan will look at this segment, so a half-written file must not stay.
@@ -353,6 +397,16 @@ class Segment:
         indexes = self.offset_index, self.time_index
         self._count_memory()
         return indexes
+
+    def _index_around_damage(self, size_bytes: int) -> None:
+        self.reset_indexes()
+        for stretch in walk_stretches(self.file, 0, size_bytes, self.base_offset, self.base_offset):
+            if stretch.header is None:
+                # An entry for the next batch, so that a lookup behind the damage need not come past it.
+                self._unindexed_bytes = self._interval_bytes + 1
+            else:
+                header = stretch.header
+                self.note_batch(stretch.position, header.size_bytes, header.last_offset, header.max_timestamp)
 
     def write_indexes(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the index files, the time index with the largest timestamp as its last entry."""

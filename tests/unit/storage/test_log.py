@@ -455,7 +455,9 @@ def test_damage_in_the_middle_is_told_to_the_reader_and_stays_its_own(bench) -> 
     damaged[size + 16] = 99  # the magic of the second batch
     bench.fs.open("/data/t-0/00000000000000000000.log").write_at(damaged, 0)
     with pytest.raises(ApiError) as caught:
-        log.read(2, EVERYTHING, 3, min_one_batch=True)
+        log.read(1, EVERYTHING, 3, min_one_batch=True)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert f"00000000000000000000.log at {size}" in caught.value.message
+    assert read_header(log.read(2, EVERYTHING, 3, min_one_batch=True)).base_offset == 2
     assert read_header(log.read(0, size, 3, min_one_batch=True)).base_offset == 0
     assert not bench.folder.is_offline
