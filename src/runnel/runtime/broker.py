@@ -24,11 +24,13 @@ from runnel.machines.controller.topic import Defaults
 from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller import Controller
+from runnel.runtime.descriptor import share_descriptors
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem, RealFileSystem
+from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log_dir import LogDir
 
 log = logging.getLogger("runnel.runtime")
@@ -54,6 +56,8 @@ class Broker:
         self._store: MetadataStore | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.log_dirs: list[LogDir] = []
+        self.descriptors = share_descriptors()
+        self.handles = HandlePool(self.descriptors.segment_count_max)
 
     @property
     def broker_id(self) -> int:
@@ -81,6 +85,7 @@ class Broker:
         self._apply_dynamic_config()
         for path in self.config.log_directories:
             self.log_dirs.append(self._open_log_dir(path))
+        self.handles.defer = self.worker.submit
         self.cluster_id = await load_cluster_id(self.metadata.store)
         self.replicas = Replicas(self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker)
         for name in self.image.topics:
@@ -103,6 +108,7 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.handles.defer = None
         self._folder_worker.shutdown()
         self.worker.shutdown()
         for log_dir in self.log_dirs:
@@ -121,7 +127,13 @@ class Broker:
         return EmbeddedStore(folder / STORE_FILE_NAME)
 
     def _open_log_dir(self, path: Path) -> LogDir:
-        log_dir = LogDir.open(self._fs, str(path), self.clock, lambda topic: log_config(self.topic_config(topic)))
+        log_dir = LogDir.open(
+            self._fs,
+            str(path),
+            self.clock,
+            lambda topic: log_config(self.topic_config(topic)),
+            handles=self.handles,
+        )
         if log_dir.logs and not log_dir.was_clean:
             log.warning("%s was not stopped cleanly; its %d logs were recovered", path, len(log_dir.logs))
         return log_dir

@@ -31,7 +31,8 @@ from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
-from runnel.storage.segment import LOG_SUFFIX, Segment
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import LOG_SUFFIX
 from runnel.storage.timestamp_lookup import TimestampOffset
 from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -70,8 +71,10 @@ class Log:
         self._folder = folder
         self._clock = clock
         self._active = segments[-1]
-        self._unflushed_record_count = 0
         self._truncation_count = 0
+        # How often names came into the folder, and how many of these times a flush has synced it since.
+        self._name_count = 1
+        self._synced_name_count = 0
         self._is_closed = False
         self._saved = (segments[-1], log_end_offset) if is_saved else None
 
@@ -114,8 +117,7 @@ class Log:
             aborted = self.producers.replay(header, base_offset, batch)
             if aborted is not None:
                 segment.transaction_index.append(aborted)
-        self._unflushed_record_count += header.record_count
-        if self._unflushed_record_count >= self.config.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         return base_offset
 
@@ -163,6 +165,7 @@ class Log:
         write_snapshot(fs, self.directory, self.log_end_offset, self.producers)
         segment = self._create_segment(self.log_end_offset)
         old.seal()
+        self._name_count += 1
         self.segments.append(segment)
         self._active = segment
         if self.recovery_point == self.log_end_offset:
@@ -175,7 +178,7 @@ class Log:
         From now on the recovery point is that of the next segment, so no start will scan this one.
         """
         paths = (*segment.index_paths(), snapshot_path(self.directory, self.log_end_offset))
-        Flush(self._folder, self.directory, (segment.file,), paths, self.log_end_offset, 0).run()
+        Flush(self._folder, self.directory, (segment,), paths, self.log_end_offset, 0, 0).run()
 
     def _create_segment(self, base_offset: int) -> Segment:
         interval_bytes, now_ms = self.config.index_interval_bytes, self._clock.now_ms()
@@ -226,7 +229,7 @@ class Log:
                     return EMPTY_RANGE
                 size_bytes_max = header.size_bytes
             size_bytes = min(size_bytes_max, end - position)
-            return FileRange(segment.file, position, size_bytes, self._folder) if size_bytes > 0 else EMPTY_RANGE
+            return FileRange(segment, position, size_bytes, self._folder) if size_bytes > 0 else EMPTY_RANGE
         return EMPTY_RANGE
 
     def read(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> Buffer:
@@ -264,10 +267,10 @@ class Log:
 
     def aborted_in(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
         """The aborted transactions that a reader needs to know who asked for `offset` and got `found`."""
-        if found.file is None:
+        if found.source is None:
             return []
         number = self._floor(offset)
-        while number + 1 < len(self.segments) and self.segments[number].path(LOG_SUFFIX) != found.file.path:
+        while number + 1 < len(self.segments) and self.segments[number] is not found.source:
             number += 1
         end_offset = self.segments[number].offset_above(found.position + found.size_bytes)
         return self.aborted_transactions(offset, self._end_offset(number) if end_offset is None else end_offset)
@@ -300,23 +303,25 @@ class Log:
         """What has to be synced. Run it anywhere, then give it to `end_flush`."""
         first = self._floor(self.recovery_point)
         sealed = self.segments[first:-1]
-        flushed = sealed if sealed_only else self.segments[first:]
+        segments = sealed if sealed_only else self.segments[first:]
         paths = [path for segment in sealed for path in segment.index_paths()]
         paths += [snapshot_path(self.directory, segment.base_offset) for segment in self.segments[first + 1 :]]
         return Flush(
             self._folder,
             self.directory,
-            tuple(segment.file for segment in flushed),
+            tuple(segment for segment in segments if segment.is_unsynced),
             tuple(paths),
             self._active.base_offset if sealed_only else self.log_end_offset,
             self._truncation_count,
+            self._name_count,
+            self._name_count > self._synced_name_count,
         )
 
     def end_flush(self, flush: Flush) -> None:
         """Take note that a flush ran. One that a truncation overtook says nothing any more."""
         if flush.truncation_count == self._truncation_count:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
-            self._unflushed_record_count = max(0, self.log_end_offset - flush.end_offset)
+            self._synced_name_count = max(self._synced_name_count, flush.name_count)
         self.flushed_ms = self._clock.monotonic_ms()
 
     def flush(self) -> None:
@@ -328,7 +333,7 @@ class Log:
     def is_flush_due(self) -> bool:
         """Whether flush.ms have passed since the last flush and there is something to flush."""
         waited_ms = self._clock.monotonic_ms() - self.flushed_ms
-        return self._unflushed_record_count > 0 and waited_ms >= self.config.flush_ms
+        return self.log_end_offset > self.recovery_point and waited_ms >= self.config.flush_ms
 
     # Cutting
 
@@ -364,6 +369,7 @@ class Log:
             self._lower_recovery_point(offset)
             for segment in reversed(self.segments):
                 segment.delete()
+            self._name_count += 1
             self.segments = [self._create_segment(offset)]
             self._active = self.segments[0]
             self.log_start_offset = self.log_end_offset = offset
@@ -437,7 +443,7 @@ class Log:
             write_snapshot(self._folder.fs, self.directory, self.log_end_offset, self.producers)
             flush = self.begin_flush()
             paths = (*flush.paths, *self._active.index_paths(), snapshot_path(self.directory, self.log_end_offset))
-            flush = flush._replace(paths=paths)
+            flush = flush._replace(paths=paths, has_new_names=True)
             flush.run()
             self.end_flush(flush)
             self.abandon()
@@ -448,11 +454,20 @@ class Log:
         return untouched and self._truncation_count == 0 and not self._active.is_torn
 
     def abandon(self) -> None:
-        """Take no more appends and write nothing. Whoever holds a range may still read it."""
-        self._is_closed = True
-        self.on_truncation = _nothing
+        """Take no more appends, write nothing and close the files."""
+        self._retire()
+        for segment in self.segments:
+            segment.close()
+
+    def leave(self) -> None:
+        """Take no more appends, because the folder is about to go. Open files stay with those who read them."""
+        self._retire()
         for segment in self.segments:
             segment.release()
+
+    def _retire(self) -> None:
+        self._is_closed = True
+        self.on_truncation = _nothing
 
 
 def _nothing() -> None:

@@ -23,6 +23,7 @@ from runnel.storage.checkpoint import (
 from runnel.storage.error import StorageError
 from runnel.storage.folder import Folder
 from runnel.storage.fs import FileSystem
+from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.recovery import open_log
@@ -85,15 +86,16 @@ class LogDir:
         clock: Clock,
         config_of: Callable[[str], LogConfig] = lambda _topic: LogConfig(),
         new_id: Callable[[], str] = lambda: uuid4().hex,
+        handles: HandlePool | None = None,
     ) -> "LogDir":
-        """Load every log in `path`; `config_of` gives the config of a topic.
+        """Load every log in `path`; `config_of` gives the config of a topic, `handles` are shared by folders.
 
         Raises `StorageError` where the disk fails or another process uses the folder.
         """
         if not fs.exists(path):
             fs.make_directory(path)
             fs.sync_directory(os.path.dirname(os.path.abspath(path)))
-        log_dir = cls(Folder(fs, path), clock, new_id, _lock(fs, path))
+        log_dir = cls(Folder(fs, path, handles), clock, new_id, _lock(fs, path))
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)
         return log_dir
@@ -178,7 +180,7 @@ class LogDir:
         suffix = f"-{partition}.{self._new_id()}{DELETE_SUFFIX}"
         target = self._path(topic[: _FILE_NAME_SIZE_MAX - len(suffix)] + suffix)
         with self._folder.judging():
-            log.abandon()
+            log.leave()
             self._folder.fs.rename(log.directory, target)
             del self.logs[key]
             self.topic_ids.pop(key, None)

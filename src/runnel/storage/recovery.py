@@ -23,7 +23,8 @@ from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.salvage import walk_stretches
-from runnel.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from runnel.storage.segment import INDEX_SUFFIXES, Segment
+from runnel.storage.segment_file import LOG_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -126,8 +127,7 @@ class _Opening:
     def _scan_segment(self, segment: Segment) -> bool:
         """Take in the good batches of a segment. Returns whether it was good to its end."""
         file_size_bytes = segment.size_bytes
-        segment.size_bytes = 0
-        segment.reset_indexes()
+        segment.begin_scan()
         transactions = segment.reset_transaction_index()
         try:
             for position, header, batch in walk_batches(segment.file, 0, file_size_bytes):

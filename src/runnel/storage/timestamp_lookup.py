@@ -35,13 +35,24 @@ def offset_for_timestamp(log: SearchedLog, timestamp_ms: int) -> TimestampOffset
             continue
         # Timestamps need not rise: a record before the one that the index knows of cannot be
         # newer than it, so nothing older than the found place can match.
-        first = max(segment.time_index.offset(timestamp_ms), start_offset)
+        first = max(_first_offset(segment, timestamp_ms), start_offset)
         for position, header in segment.headers_from(first):
             if header.max_timestamp >= timestamp_ms:
                 for record in _records(segment, position, header):
                     if record.timestamp >= timestamp_ms and record.offset >= start_offset:
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None
+
+
+def _first_offset(segment: Segment, timestamp_ms: int) -> int:
+    """An offset at or before the first record that is not older, from an index entry that the log confirms."""
+    timestamp, offset = segment.time_index.floor(timestamp_ms)
+    if timestamp >= 0:
+        found = segment.find(offset)
+        is_true = found is not None and found[1].base_offset <= offset and found[1].max_timestamp == timestamp
+        if not is_true and segment.distrust_indexes():
+            return _first_offset(segment, timestamp_ms)
+    return offset
 
 
 def max_timestamp_offset(log: SearchedLog) -> TimestampOffset | None:
