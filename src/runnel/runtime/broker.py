@@ -87,7 +87,9 @@ class Broker:
             self.log_dirs.append(self._open_log_dir(path))
         self.handles.defer = self.worker.submit
         self.cluster_id = await load_cluster_id(self.metadata.store)
-        self.replicas = Replicas(self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker)
+        self.replicas = Replicas(
+            self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker, self.worker
+        )
         for name in self.image.topics:
             await self.replicas.reconcile(name)
         self._name_strays()
@@ -108,6 +110,8 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await self._end_flushes()
         self.handles.defer = None
         self._folder_worker.shutdown()
         self.worker.shutdown()
@@ -120,6 +124,11 @@ class Broker:
         if self._store is not None:
             await self._store.close()
             self._store = None
+
+    async def _end_flushes(self) -> None:
+        """Let flushes end that nobody waits for, such as those of records sent without acks."""
+        while ends := {partition.flush_end for partition in self.replicas.all()} - {None}:
+            await asyncio.wait([end for end in ends if end is not None])
 
     def _embedded_store(self) -> EmbeddedStore:
         folder = self.config.log_directories[0]

@@ -41,7 +41,9 @@ class Replicas:
         log_dirs: Sequence[LogDir],
         resolve_config: Callable[[str], TopicConfig],
         worker: Executor,
+        flush_worker: Executor | None = None,
     ) -> None:
+        self._flush_worker = flush_worker
         self._broker_id = broker_id
         self._image = image
         self._log_dirs = log_dirs
@@ -124,7 +126,7 @@ class Replicas:
         ]
         logs = await self._in_worker(self._open_logs, topic, missing, log_config(config)) if missing else None
         for index, storage in (logs or {}).items():
-            here[index] = Partition(topic.name, topic.topic_id, index, storage, config)
+            here[index] = Partition(topic.name, topic.topic_id, index, storage, config, self._flush_worker)
 
     def _update(self, topic: Topic, config: TopicConfig) -> None:
         for index, partition in self._topics[topic.name].items():

@@ -65,6 +65,9 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
+        # Up to where the newest flush reaches or will reach, and whether flush.messages were appended since.
+        self._flush_offset = recovery_point
+        self.is_flush_wanted = False
         self.flushed_ms = clock.monotonic_ms()
         # Called after a truncation: the recovery point on the disk must not stay above the log's end.
         self.on_truncation: Callable[[], None] = _nothing
@@ -89,8 +92,8 @@ class Log:
         """Write one valid batch at the end of the log and return the offset of its first record.
 
         The offsets and the leader epoch are put into `batch` itself. When this returns, the
-        kernel has the bytes; when it raises `StorageError`, the log is as it was, or its folder is
-        offline because flush.messages asked for a flush that failed.
+        kernel has the bytes; when it raises `StorageError`, the log is as it was. Nothing is flushed
+        here; `is_flush_wanted` tells whether something should be.
         """
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -117,9 +120,12 @@ class Log:
             aborted = self.producers.replay(header, base_offset, batch)
             if aborted is not None:
                 segment.transaction_index.append(aborted)
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+        self.is_flush_wanted = self.log_end_offset - self._flush_offset >= self.config.flush_messages
         return base_offset
+
+    def check(self) -> None:
+        """Raise what took the folder offline, if something did."""
+        self._folder.check()
 
     def _refuse_append(self) -> None:
         invariant(not self._is_closed, f"the log {self.directory} is closed")
@@ -306,12 +312,15 @@ class Log:
         segments = sealed if sealed_only else self.segments[first:]
         paths = [path for segment in sealed for path in segment.index_paths()]
         paths += [snapshot_path(self.directory, segment.base_offset) for segment in self.segments[first + 1 :]]
+        end_offset = self._active.base_offset if sealed_only else self.log_end_offset
+        self._flush_offset = max(self._flush_offset, end_offset)
+        self.is_flush_wanted = False
         return Flush(
             self._folder,
             self.directory,
             tuple(segment for segment in segments if segment.is_unsynced),
             tuple(paths),
-            self._active.base_offset if sealed_only else self.log_end_offset,
+            end_offset,
             self._truncation_count,
             self._name_count,
             self._name_count > self._synced_name_count,
@@ -378,6 +387,7 @@ class Log:
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncation_count += 1
+        self._flush_offset = min(self._flush_offset, offset)
         if offset < self.recovery_point:
             self.recovery_point = offset
             self.on_truncation()

@@ -359,14 +359,34 @@ def test_a_flush_that_a_truncation_overtook_counts_for_nothing(bench) -> None:
     assert log.recovery_point == 0
 
 
-def test_flush_messages_flushes_within_the_append(bench) -> None:
+def test_flush_messages_is_told_when_it_is_due(bench) -> None:
     log = bench.open(LogConfig(flush_messages=3))
     bench.append(log, b"a", b"b")
-    assert log.recovery_point == 0
+    assert not log.is_flush_wanted
     bench.append(log, b"c")
-    assert log.recovery_point == 3
+    assert log.is_flush_wanted
+    flush = log.begin_flush()
     bench.append(log, b"d", b"e")
-    assert log.recovery_point == 3
+    assert not log.is_flush_wanted  # what the flush covers that has begun does not count
+    flush.run()
+    log.end_flush(flush)
+    bench.append(log, b"f")
+    assert log.is_flush_wanted
+
+
+def test_a_flush_syncs_the_folder_only_when_it_has_new_names(bench) -> None:
+    log = bench.open()
+    bench.append(log, b"a")
+    log.flush()
+    before = bench.fs.calls["sync_directory", "t-0"]
+    for _ in range(3):
+        bench.append(log, b"a")
+        log.flush()
+    assert bench.fs.calls["sync_directory", "t-0"] == before
+    bench.append(log, b"a")
+    log.roll()
+    log.flush()
+    assert bench.fs.calls["sync_directory", "t-0"] == before + 1
 
 
 def test_without_flush_messages_no_append_syncs(bench) -> None:
