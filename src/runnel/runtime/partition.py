@@ -1,5 +1,6 @@
 """A partition that this broker leads: its log, its epoch, its watermarks, and who waits for them."""
 
+import asyncio
 import logging
 from concurrent.futures import Executor
 from typing import NamedTuple, Protocol
@@ -11,6 +12,7 @@ from runnel.records.batch import BatchHeader, read_header, set_log_append_time
 from runnel.runtime.group_commit import FlushEnd, GroupCommit
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
+from runnel.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
 
 log = logging.getLogger("runnel.runtime")
 
@@ -50,7 +52,7 @@ class Partition:
         config: TopicConfig,
         worker: Executor | None = None,
     ) -> None:
-        """`worker` waits for the disk where `flush.messages` wants it."""
+        """`worker` waits for the disk, in lookups by time and where `flush.messages` wants a flush."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -115,6 +117,18 @@ class Partition:
         if self._commit is None:
             self._commit = GroupCommit(self.log, self._worker, self._advance_high_watermark)
         self._commit.join(size_bytes)
+
+    async def find_by_time(self, timestamp_ms: int | None) -> TimestampOffset | None:
+        """The first record at or after a time, or with None the newest. The disk is waited for in a worker thread."""
+        while True:
+            lookup = self.log.begin_lookup(timestamp_ms)
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(self._worker, lookup.run)
+            except LookupOvertaken:
+                self._check_not_retired()
+                continue
+            if found is None or found.offset >= self.log.log_start_offset:
+                return found
 
     def delete_records(self, before_offset: int) -> int:
         """Let everything below `before_offset` go; the new low watermark."""

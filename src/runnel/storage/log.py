@@ -8,18 +8,18 @@ flushed means that the disk lost the end of the first.
 
 An append changes memory only after the bytes are written, and the bytes are cut away again
 when writing them failed, so a log is never left half way. All methods belong to one thread.
-What may run elsewhere is given away as a value: `FileRange.read` and `Flush.run`.
+What may run elsewhere is given away as a value: `FileRange.read`, `Flush.run` and
+`TimestampLookup.run`.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable
-from zlib import crc32
 
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import LOG_OVERHEAD, BatchHeader, WritableBuffer, assign_offsets
-from runnel.storage import retention, timestamp_lookup, transaction_lookup
+from runnel.storage import retention, transaction_lookup
 from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.error import StorageError
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
@@ -27,13 +27,13 @@ from runnel.storage.flush import Flush
 from runnel.storage.folder import Folder
 from runnel.storage.fs import Buffer
 from runnel.storage.log_config import LogConfig
-from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
+from runnel.storage.roll import must_roll
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import LOG_SUFFIX
-from runnel.storage.timestamp_lookup import TimestampOffset
+from runnel.storage.timestamp_lookup import TimestampLookup, TimestampOffset
 from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
@@ -103,7 +103,7 @@ class Log:
             self._refuse_append()
         try:
             segment = self._active
-            if self._must_roll(segment, size_bytes, last_offset, header.max_timestamp):
+            if must_roll(self.config, segment, self._clock, size_bytes, last_offset, header.max_timestamp):
                 segment = self.roll()
             if leader_epoch != self.epochs.latest:
                 self.epochs.assign(leader_epoch, base_offset)
@@ -130,34 +130,6 @@ class Log:
     def _refuse_append(self) -> None:
         invariant(not self._is_closed, f"the log {self.directory} is closed")
         self._folder.check()
-
-    def _must_roll(self, segment: Segment, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
-        config = self.config
-        if segment.size_bytes > config.segment_bytes - size_bytes:
-            if size_bytes > config.segment_bytes:
-                message = f"a batch of {size_bytes} bytes is larger than segment.bytes {config.segment_bytes}"
-                raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
-            return True
-        if segment.size_bytes == 0:
-            return False
-        # As in Kafka, time is that of the records where they have one, so that replaying old
-        # records makes the same segments.
-        first_timestamp = segment.first_timestamp
-        if first_timestamp >= 0:
-            waited_ms = max_timestamp - first_timestamp
-        else:
-            waited_ms = self._clock.now_ms() - segment.created_ms
-        return (
-            waited_ms > config.segment_ms - self._jitter_ms(segment)
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            or segment.is_index_full(config.segment_index_bytes)
-        )
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        """What is taken off the time of a segment: another part of the jitter for each, and always the same one."""
-        if not self.config.segment_jitter_ms:
-            return 0
-        return crc32(f"{self.directory} {segment.base_offset}".encode()) % self.config.segment_jitter_ms
 
     def roll(self) -> Segment:
         """Seal the last segment and begin another. One without batches stays the last."""
@@ -252,13 +224,18 @@ class Log:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is `timestamp_ms` or later."""
-        with self._folder.judging():
-            return timestamp_lookup.offset_for_timestamp(self, timestamp_ms)
+        return self.begin_lookup(timestamp_ms).run()
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record with the largest timestamp in the log."""
+        return self.begin_lookup(None).run()
+
+    def begin_lookup(self, timestamp_ms: int | None) -> TimestampLookup:
+        """What it takes to search by time, for the newest record with None. Run it anywhere."""
         with self._folder.judging():
-            return timestamp_lookup.max_timestamp_offset(self)
+            # The segment in use changes while others search; what it knows must be known before.
+            self._active.maximum, self._active.offset_index  # noqa: B018
+        return TimestampLookup(self._folder, tuple(self.segments), self.log_start_offset, timestamp_ms)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """How far a reader of committed records may go: to the first transaction that is not ended and replicated."""

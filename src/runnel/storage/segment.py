@@ -406,7 +406,8 @@ class Segment(SegmentFile):
         # A disk that takes no writes can still be read from; the next start makes them again.
         # No later scan will look at this segment, so a half-written file must not stay.
         with suppress(StorageError):
-            made.write_indexes(write_atomically)
+            if not self.is_gone:
+                made.write_indexes(write_atomically)
         # All at once, because others may be searching.
         self._maximum, self._first_timestamp = made._maximum, made._first_timestamp
         self._unindexed_bytes = made._unindexed_bytes
