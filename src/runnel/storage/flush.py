@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from runnel.storage.error import StorageError
 from runnel.storage.folder import Folder
-from runnel.storage.segment import Segment
+from runnel.storage.fs import File
 
 
 class Flush(NamedTuple):
@@ -12,23 +12,20 @@ class Flush(NamedTuple):
 
     folder: Folder
     directory: str
-    segments: tuple[Segment, ...]
+    files: tuple[File, ...]
     paths: tuple[str, ...]
     end_offset: int
     truncation_count: int
-    name_count: int
-    has_new_names: bool = True
 
     def run(self) -> None:
         """Sync it, on any thread. A failure takes the log folder offline for good."""
         self.folder.check()
         try:
-            for segment in self.segments:
-                segment.sync()
+            for file in self.files:
+                file.sync()
             for path in self.paths:
                 self.folder.fs.sync_file(path)
-            if self.has_new_names:
-                self.folder.fs.sync_directory(self.directory)
+            self.folder.fs.sync_directory(self.directory)
         except StorageError as error:
             self.folder.fail(error)
             raise

@@ -1,1 +1,0 @@
-"""The records of `__consumer_offsets`, byte for byte as Kafka writes them."""
