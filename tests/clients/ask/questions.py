@@ -1,6 +1,18 @@
 """Every question, by name."""
 
-from tests.clients.ask import batch, config, fetch, frame, offset, produce, sequence, topic
+from tests.clients.ask import batch, config, fetch, frame, offset, produce, sequence, timestamp, topic
 from tests.clients.ask.asker import QUESTIONS, Asker
 
-__all__ = ["QUESTIONS", "Asker", "batch", "config", "fetch", "frame", "offset", "produce", "sequence", "topic"]
+__all__ = [
+    "QUESTIONS",
+    "Asker",
+    "batch",
+    "config",
+    "fetch",
+    "frame",
+    "offset",
+    "produce",
+    "sequence",
+    "timestamp",
+    "topic",
+]
