@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from runnel.storage.error import StorageError
-from runnel.storage.fs import Buffer, DirectoryEntry, File, RealFileSystem
+from runnel.storage.fs import Buffer, DirectoryEntry, File, Mapping, RealFileSystem
 
 WRITES = frozenset({"write_at", "truncate", "create", "write_file", "make_directory", "rename", "remove"})
 SYNCS = frozenset({"sync", "sync_file", "sync_directory"})
-READS = frozenset({"read_at", "read_cached_at", "open", "read_file"})
+READS = frozenset({"read_at", "read_cached_at", "open", "read_file", "map_file"})
 
 
 class FaultyFile:
@@ -76,6 +76,10 @@ class FaultyFileSystem(RealFileSystem):
     def read_file(self, path: str) -> bytes | None:
         self.enter("read_file", path)
         return super().read_file(path)
+
+    def map_file(self, path: str) -> Mapping | None:
+        self.enter("map_file", path)
+        return super().map_file(path)
 
     def write_file(self, path: str, data: Buffer) -> None:
         self.enter("write_file", path)

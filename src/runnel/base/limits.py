@@ -49,8 +49,9 @@ FULL_MEMORY_READ_BYTES = 4 * 1024
 WRITE_BUFFER_BYTES_MAX = 64 * 1024
 REPLY_BACKLOG_BYTES_MAX = 256 * MIB
 
-# Descriptors kept free for segments, the metadata store and the listener itself.
-RESERVED_DESCRIPTORS = 256
+# Descriptors kept free for the metadata store, listeners, files that are written or synced at once, and files that are
+# about to be closed. What else the process may have is shared out between segments and connections.
+RESERVED_DESCRIPTORS = 100
 
 # A compressed batch is opened to be checked. A batch of 1 MB that shrank sixtyfold still fits, and a few may be open at
 # the same time. Producers split and resend what is refused as too large, so nothing honest is lost.
@@ -80,12 +81,6 @@ FRAME_PIECE_JOINED_BYTES_MAX = 16 * 1024
 # lookup starts at most one index interval (4 KiB) before its batch, and two pages mostly hold it.
 SCAN_CHUNK_BYTES = MIB
 LOOKUP_CHUNK_BYTES = 8192
-
-# Logs compacted at the same time, however many log.cleaner.threads asks for: the disk and the interpreter are shared.
-COMPACTION_THREADS_MAX = 16
-
-# What compaction reads and writes at once, however little log.cleaner.io.buffer.size asks for.
-COMPACTION_CHUNK_BYTES_MIN = 16 * 1024
 
 # Cold reads, decompression and flushes off the event loop; more threads would only queue for the disk.
 WORKER_THREADS_MAX = 4
@@ -136,11 +131,16 @@ LINE_BYTES_MAX = 64 * MIB
 # does not count, small enough that the memory of one is used again for the next.
 COLUMN_CHUNK_BYTES_MAX = 8 * MIB
 
-# Storage: what the indexes of sealed segments may take in memory, for each log folder. One of a full segment takes
-# 5 MiB at most and a twentieth of that with large batches, so this serves consumers that catch up in dozens of
-# partitions at once. Each segment counts as 64 KiB at least, which bounds the open files by 1024.
-SEALED_INDEX_BYTES_MAX = 64 * MIB
-SEALED_SEGMENT_BYTES_MIN = 64 * 1024
+# Storage: descriptors of all segments together, where the process may have more. Two in three may belong to mapped
+# indexes, and the kernel allows a process 65,530 mappings.
+SEGMENT_DESCRIPTORS_MAX = 60_000
+
+# Storage: where there is no descriptor left, segments that are in use or not synced are passed by so many times; then
+# the oldest goes. Looking through thousands for a better one would cost more than opening it again.
+SECOND_CHANCES_MAX = 16
+
+# Storage: files that wait in a worker thread to be synced and closed. Whoever opens one more waits for the disk.
+CLOSING_FILES_MAX = 16
 
 # Spark: rows come in small batches, by ten thousand; this much of them is encoded together, as few large batches.
 SPARK_WRITE_BYTES = 4 * MIB

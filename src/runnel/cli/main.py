@@ -32,6 +32,7 @@ COMMANDS = {
     "topic": Lazy("runnel.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
     "produce": Lazy("runnel.cli.produce", "produce", "Write lines from stdin or files to a topic."),
     "consume": Lazy("runnel.cli.consume", "consume", "Print the records of a topic."),
+    "log": Lazy("runnel.cli.log", "log", "Look into the files of a log, and check them."),
     "pipeline": Lazy("runnel.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
 }
 

@@ -33,9 +33,9 @@ def plain_format(key_separator: bytes | None) -> Format:
 def terminal_format(_topic: str, partition: int, record: "Record") -> bytes:
     """Place, time, key and value in colours; nothing in a record can move the cursor or ring the bell."""
     place = f"{_DIM}{partition}:{record.offset} {_time(record.timestamp)}{_PLAIN}"
-    key = "" if record.key is None else f" {_KEY}{_visible(record.key)}{_PLAIN}"
-    value = f"{_DIM}null{_PLAIN}" if record.value is None else _visible(record.value)
-    headers = "".join(f" {_DIM}{_visible(name.encode())}={_shown(text)}{_PLAIN}" for name, text in record.headers)
+    key = "" if record.key is None else f" {_KEY}{visible(record.key)}{_PLAIN}"
+    value = f"{_DIM}null{_PLAIN}" if record.value is None else visible(record.value)
+    headers = "".join(f" {_DIM}{visible(name.encode())}={_shown(text)}{_PLAIN}" for name, text in record.headers)
     return f"{place}{key} {value}{headers}\n".encode()
 
 
@@ -46,14 +46,15 @@ def json_format(topic: str, partition: int, record: "Record") -> bytes:
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        **_json_field("key", record.key),
-        **_json_field("value", record.value),
-        "headers": [{"key": name, **_json_field("value", value)} for name, value in record.headers],
+        **json_field("key", record.key),
+        **json_field("value", record.value),
+        "headers": [{"key": name, **json_field("value", value)} for name, value in record.headers],
     }
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def _json_field(name: str, data: bytes | None) -> dict[str, str | None]:
+def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Bytes in JSON: as text if they are UTF-8, else in base 64 under another name."""
     if data is None:
         return {name: None}
     try:
@@ -63,10 +64,11 @@ def _json_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def _shown(data: bytes | None) -> str:
-    return "null" if data is None else _visible(data)
+    return "null" if data is None else visible(data)
 
 
-def _visible(data: bytes) -> str:
+def visible(data: bytes) -> str:
+    """Bytes as text that can neither move the cursor nor ring the bell."""
     text = data.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(map(_visible_character, text))
 

@@ -72,8 +72,9 @@ class NetworkOptions:
     )
     socket_receive_buffer_bytes = integer(
         "socket.receive.buffer.bytes",
-        100 * KIB,
-        "The receive buffer of each connection (SO_RCVBUF); -1 leaves it to the operating system.",
+        -1,
+        "The receive buffer of each connection (SO_RCVBUF); -1 leaves it to the operating system, which fits it to "
+        "what the peer sends. Kafka's default is 100 KiB, with which a request of 1 MB arrives in many small pieces.",
         check=unlimited_or_at_least(1),
         importance=Importance.HIGH,
     )

@@ -141,11 +141,11 @@ class DecoderWriter:
         elif isinstance(kind, Array):
             self._array(name, kind, target, nullable)
         elif isinstance(kind, type):
-            self._nested(kind, target, nullable)
+            self._nested(kind, target, nullable, tagged=self._version in field.tagged)
         else:
             self._sized(name, kind, target, nullable)
 
-    def _nested(self, kind: type[Message], target: str, nullable: bool) -> None:
+    def _nested(self, kind: type[Message], target: str, nullable: bool, tagged: bool) -> None:
         local = self._source.fresh_name("struct_")
         if not nullable:
             self._struct(kind.SCHEMA, local)
@@ -155,7 +155,7 @@ class DecoderWriter:
         flag = self._source.fresh_name("flag")
         self._run.append(("b", flag))
         self._flush()
-        with self._source.block(f"if {flag} < 0:"):
+        with self._source.block(f"if {flag} {'<=' if tagged else '<'} 0:"):
             self._source.line(f"{target} = None")
         with self._source.block("else:"):
             self._struct(kind.SCHEMA, local)

@@ -117,17 +117,17 @@ class EncoderWriter:
         if isinstance(kind, Array):
             self._array(schema, kind, local, nullable)
         elif isinstance(kind, type):
-            self._nested(kind, local, nullable)
+            self._nested(kind, local, nullable, null=b"\0" if self._version in field.tagged else b"\xff")
         else:
             self._sized(kind, local, nullable)
 
-    def _nested(self, kind: type[Message], local: str, nullable: bool) -> None:
+    def _nested(self, kind: type[Message], local: str, nullable: bool, null: bytes) -> None:
         if not nullable:
             self._struct(kind.SCHEMA, local)
             return
         self._flush()
         with self._source.block(f"if {local} is None:"):
-            self._append(repr(b"\xff"))
+            self._append(repr(null))
         with self._source.block("else:"):
             self._run.append(("b", "1"))
             self._struct(kind.SCHEMA, local)

@@ -78,12 +78,11 @@ def wire(
     """Declare a field: its type, the versions that carry it, and those in which it may be null or is tagged.
 
     An ignorable field is dropped silently where a version lacks it; any other must then have its default.
-    A tagged struct defaults to None, which leaves it out, where Kafka builds an object only to compare it.
+    A tagged struct defaults to None, which leaves it out, where Kafka builds an object only to compare it. One that
+    may be null defaults to an empty struct as in Kafka, for null itself is then written.
     """
-    is_struct = not isinstance(type, WireType)
-    invariant(not (is_struct and tag >= 0 and nullable != "none"), "a tagged struct is left out, never null")
     if default is _UNSET:
-        default = type.default if isinstance(type, WireType) else (FRESH if tag < 0 else None)
+        default = type.default if isinstance(type, WireType) else (None if tag >= 0 and nullable == "none" else FRESH)
     return Field(type, versions, nullable, default, tag, tagged, ignorable)
 
 

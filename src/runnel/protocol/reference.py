@@ -83,7 +83,9 @@ class _Writer:
         if value is None and not nullable:
             raise EncodeError(f"{field.name} is None, which version {self.version} does not allow")
         if isinstance(field.type, type) and nullable:
-            return b"\xff" if value is None else b"\x01" + self.struct(value)
+            # Null is -1 in the body of a message and 0 among its tagged fields.
+            null = b"\0" if self.version in field.tagged else b"\xff"
+            return null if value is None else b"\x01" + self.struct(value)
         return self.value(field.type, value)
 
     def value(self, kind: WireType | type[Message], value: Any) -> bytes:
@@ -158,7 +160,8 @@ class _Reader:
     def field(self, field: Field) -> Any:
         nullable = self.version in field.nullable
         if isinstance(field.type, type) and nullable:
-            return None if self.fixed_number("b") < 0 else self.struct(field.type)
+            is_null = self.fixed_number("b") < (1 if self.version in field.tagged else 0)
+            return None if is_null else self.struct(field.type)
         value = self.value(field.type)
         if value is None and not nullable:
             raise RemoteProtocolError(f"{field.name} is null, which version {self.version} does not allow")

@@ -24,12 +24,13 @@ from runnel.machines.controller.topic import Defaults
 from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller import Controller
+from runnel.runtime.descriptor import share_descriptors
 from runnel.runtime.log_care import LogCare
-from runnel.runtime.log_compaction import LogCompaction
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem, RealFileSystem
+from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log_dir import LogDir
 
 log = logging.getLogger("runnel.runtime")
@@ -55,6 +56,8 @@ class Broker:
         self._store: MetadataStore | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.log_dirs: list[LogDir] = []
+        self.descriptors = share_descriptors()
+        self.handles = HandlePool(self.descriptors.segment_count_max)
 
     @property
     def broker_id(self) -> int:
@@ -82,8 +85,11 @@ class Broker:
         self._apply_dynamic_config()
         for path in self.config.log_directories:
             self.log_dirs.append(self._open_log_dir(path))
+        self.handles.defer = self.worker.submit
         self.cluster_id = await load_cluster_id(self.metadata.store)
-        self.replicas = Replicas(self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker)
+        self.replicas = Replicas(
+            self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker, self.worker
+        )
         for name in self.image.topics:
             await self.replicas.reconcile(name)
         self._name_strays()
@@ -96,21 +102,17 @@ class Broker:
             lambda: random.randrange(1, 2**31),
         )
         self.care = LogCare(self.config, self.clock, self.replicas, self.log_dirs, self.worker, self._folder_worker)
-        self.compaction = LogCompaction(
-            lambda: self.config, self.clock, self.care.online, self.log_dirs, self._folder_worker
-        )
         spawn = asyncio.get_running_loop().create_task
-        self._tasks = [
-            spawn(self.replicas.run()),
-            spawn(self.compaction.run()),
-            *(spawn(task) for task in self.care.tasks()),
-        ]
+        self._tasks = [spawn(self.replicas.run()), *(spawn(task) for task in self.care.tasks())]
 
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await self._end_flushes()
+        self.handles.defer = None
         self._folder_worker.shutdown()
         self.worker.shutdown()
         for log_dir in self.log_dirs:
@@ -123,13 +125,24 @@ class Broker:
             await self._store.close()
             self._store = None
 
+    async def _end_flushes(self) -> None:
+        """Let flushes end that nobody waits for, such as those of records sent without acks."""
+        while ends := {partition.flush_end for partition in self.replicas.all()} - {None}:
+            await asyncio.wait([end for end in ends if end is not None])
+
     def _embedded_store(self) -> EmbeddedStore:
         folder = self.config.log_directories[0]
         self._fs.make_directory(str(folder))
         return EmbeddedStore(folder / STORE_FILE_NAME)
 
     def _open_log_dir(self, path: Path) -> LogDir:
-        log_dir = LogDir.open(self._fs, str(path), self.clock, lambda topic: log_config(self.topic_config(topic)))
+        log_dir = LogDir.open(
+            self._fs,
+            str(path),
+            self.clock,
+            lambda topic: log_config(self.topic_config(topic)),
+            handles=self.handles,
+        )
         if log_dir.logs and not log_dir.was_clean:
             log.warning("%s was not stopped cleanly; its %d logs were recovered", path, len(log_dir.logs))
         return log_dir

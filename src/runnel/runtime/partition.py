@@ -1,14 +1,18 @@
 """A partition that this broker leads: its log, its epoch, its watermarks, and who waits for them."""
 
+import asyncio
 import logging
+from concurrent.futures import Executor
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from runnel.config.topic import TopicConfig
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader, read_header, set_log_append_time
+from runnel.runtime.group_commit import FlushEnd, GroupCommit
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
+from runnel.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
 
 log = logging.getLogger("runnel.runtime")
 
@@ -39,7 +43,16 @@ class Appended(NamedTuple):
 class Partition:
     """The leader's side of one partition."""
 
-    def __init__(self, topic: str, topic_id: UUID, index: int, storage: Log, config: TopicConfig) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        storage: Log,
+        config: TopicConfig,
+        worker: Executor | None = None,
+    ) -> None:
+        """`worker` waits for the disk, in lookups by time and where `flush.messages` wants a flush."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -50,6 +63,8 @@ class Partition:
         self.high_watermark = storage.log_end_offset
         self.is_retired = False
         self._waiters: set[AppendWaiter] = set()
+        self._worker = worker
+        self._commit: GroupCommit | None = None
         self._failing = False
 
     @property
@@ -70,7 +85,7 @@ class Partition:
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
 
     def append(self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int) -> Appended:
-        """Write one valid batch, or find that it was written before."""
+        """Write one valid batch, or find that it was written before; `flush_end` says whether to wait then."""
         self._check_not_retired()
         if acks == ACKS_ALL and len(self.isr) < self.config.min_insync_replicas:
             raise ApiError(
@@ -78,6 +93,8 @@ class Partition:
                 f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self.config.min_insync_replicas}",
             )
         if duplicate := self.log.producers.check(header):
+            # It may be one whose flush failed.
+            self._check_online()
             return Appended(duplicate.base_offset, duplicate.timestamp if self._stamps_batches else NO_TIMESTAMP)
         log_append_time = NO_TIMESTAMP
         if self._stamps_batches:
@@ -85,8 +102,33 @@ class Partition:
             set_log_append_time(batch, 0, now_ms)
             header = read_header(batch)
         base_offset = self._write(batch, header)
-        self._advance_high_watermark(len(batch))
+        if self.log.is_flush_wanted or (self._commit is not None and self._commit.is_pending):
+            self._join_commit(len(batch))
+        else:
+            self._advance_high_watermark(self.log.log_end_offset, len(batch))
         return Appended(base_offset, log_append_time)
+
+    @property
+    def flush_end(self) -> FlushEnd | None:
+        """What an acknowledgement of what was appended so far has to wait for; see `GroupCommit.end`."""
+        return None if self._commit is None else self._commit.end
+
+    def _join_commit(self, size_bytes: int) -> None:
+        if self._commit is None:
+            self._commit = GroupCommit(self.log, self._worker, self._advance_high_watermark)
+        self._commit.join(size_bytes)
+
+    async def find_by_time(self, timestamp_ms: int | None) -> TimestampOffset | None:
+        """The first record at or after a time, or with None the newest. The disk is waited for in a worker thread."""
+        while True:
+            lookup = self.log.begin_lookup(timestamp_ms)
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(self._worker, lookup.run)
+            except LookupOvertaken:
+                self._check_not_retired()
+                continue
+            if found is None or found.offset >= self.log.log_start_offset:
+                return found
 
     def delete_records(self, before_offset: int) -> int:
         """Let everything below `before_offset` go; the new low watermark."""
@@ -113,6 +155,12 @@ class Partition:
         if self.is_retired:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has been deleted")
 
+    def _check_online(self) -> None:
+        try:
+            self.log.check()
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} cannot be written") from error
+
     def disturb(self) -> None:
         """Send everybody who waits here to look again."""
         for waiter in tuple(self._waiters):
@@ -135,9 +183,9 @@ class Partition:
             self._failing = False
         return base_offset
 
-    def _advance_high_watermark(self, size_bytes: int) -> None:
+    def _advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         # With one replica in sync, what is written is replicated.
-        self.high_watermark = self.log.log_end_offset
+        self.high_watermark = max(self.high_watermark, offset)
         self.log.producers.acknowledge(self.high_watermark)
         if self._waiters:
             for waiter in tuple(self._waiters):

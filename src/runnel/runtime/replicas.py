@@ -41,7 +41,9 @@ class Replicas:
         log_dirs: Sequence[LogDir],
         resolve_config: Callable[[str], TopicConfig],
         worker: Executor,
+        flush_worker: Executor | None = None,
     ) -> None:
+        self._flush_worker = flush_worker
         self._broker_id = broker_id
         self._image = image
         self._log_dirs = log_dirs
@@ -124,7 +126,7 @@ class Replicas:
         ]
         logs = await self._in_worker(self._open_logs, topic, missing, log_config(config)) if missing else None
         for index, storage in (logs or {}).items():
-            here[index] = Partition(topic.name, topic.topic_id, index, storage, config)
+            here[index] = Partition(topic.name, topic.topic_id, index, storage, config, self._flush_worker)
 
     def _update(self, topic: Topic, config: TopicConfig) -> None:
         for index, partition in self._topics[topic.name].items():
@@ -207,11 +209,6 @@ def log_config(config: TopicConfig) -> LogConfig:
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
         cleanup_policy_delete="delete" in config.cleanup_policy,
-        cleanup_policy_compact="compact" in config.cleanup_policy,
-        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
-        min_compaction_lag_ms=config.min_compaction_lag_ms,
-        max_compaction_lag_ms=config.max_compaction_lag_ms,
-        delete_retention_ms=config.delete_retention_ms,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,
         max_message_bytes=config.max_message_bytes,

@@ -2,16 +2,13 @@
 
 import asyncio
 import logging
-import resource
 import sys
 from collections import Counter
-from contextlib import suppress
 
 from runnel.base.limits import (
     CONNECTION_SWEEP_INTERVAL_S,
     RECEIVE_SCRATCH_BYTES,
     REPLY_BACKLOG_BYTES_MAX,
-    RESERVED_DESCRIPTORS,
 )
 from runnel.config.broker import BrokerConfig
 from runnel.config.listener import Endpoint
@@ -35,7 +32,6 @@ class Listeners:
         self._count_by_host: Counter[str] = Counter()
         self._scratch = memoryview(bytearray(RECEIVE_SCRATCH_BYTES))
         self._servers: list[asyncio.Server] = []
-        self._descriptor_limit = _descriptor_limit()
 
     @property
     def _config(self) -> BrokerConfig:
@@ -93,7 +89,7 @@ class Listeners:
         per_address_max = self._config.max_connections_per_ip
         if self._count_by_host[connection.host] >= per_address_max:
             return f"there are {per_address_max} connections from its address already"
-        count_max = min(self._config.max_connections, self._descriptor_limit)
+        count_max = min(self._config.max_connections, self._broker.descriptors.connection_count_max)
         if count_max == 0:
             return "max.connections is 0"
         if len(self.connections) >= count_max:
@@ -117,13 +113,3 @@ class Listeners:
 def _or_unlimited(limit: int) -> int:
     """Kafka writes "no limit" as a negative number."""
     return limit if limit >= 0 else sys.maxsize
-
-
-def _descriptor_limit() -> int:
-    """How many connections the process's descriptors allow, after asking for as many as it may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard or hard == resource.RLIM_INFINITY:
-        with suppress(ValueError, OSError):  # a kernel may have a limit of its own below the one it states
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft - RESERVED_DESCRIPTORS)

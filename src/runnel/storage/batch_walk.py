@@ -28,18 +28,23 @@ def walk_headers(file: File, position: int, end: int, chunk_bytes: int) -> Itera
         position += size_bytes
 
 
+class OffsetGap(CorruptBatch):
+    """A batch does not continue the one before it. Compaction leaves such gaps, and so does damage."""
+
+
 # Base offset, length, magic and last offset delta: what it takes to pass a batch by.
 _PLACE = Struct(">qi4xb6xi")
 
 
 def find_batch(
-    file: File, position: int, end: int, offset: int, indexed_offset: int | None = None
+    file: File, position: int, end: int, offset: int, last_offset: int, indexed_offset: int | None = None
 ) -> tuple[int, BatchHeader] | None:
     """The position and header of the first batch in [position, end) that ends at `offset` or above.
 
     Every fetch comes through here, mostly past a few batches, so this reads no more of each
-    than it needs. Raises like `walk_headers`, and also when the first batch does not end with
-    `indexed_offset`, as an index said.
+    than it needs. `last_offset` is the one before the first batch; with `indexed_offset` an index
+    said with which offset that batch ends. Raises like `walk_headers`, when an offset is not above
+    those before it, and `OffsetGap` when that of the found batch does not follow.
     """
     unpack_from = _PLACE.unpack_from
     while position < end:
@@ -52,21 +57,27 @@ def find_batch(
                 if base_offset + last_offset_delta != indexed_offset:
                     raise CorruptBatch(f"no batch at {position} ends with {indexed_offset}")
                 indexed_offset = None
-            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or base_offset + last_offset_delta >= offset:
+                last_offset = base_offset - 1
+            if base_offset <= last_offset:
+                raise CorruptBatch(f"offset {base_offset} after {last_offset}")
+            expected_offset, last_offset = last_offset + 1, base_offset + last_offset_delta
+            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or last_offset >= offset:
                 header = read_header(chunk, start)
                 if header.size_bytes > end - position - start:
                     raise TruncatedBatch(f"{end - position - start} bytes of a batch of {header.size_bytes}")
+                if base_offset != expected_offset:
+                    raise OffsetGap(f"offset {base_offset} where {expected_offset} comes next")
                 return position + start, header
             start += length + LOG_OVERHEAD
         if start == 0:
             raise TruncatedBatch(f"{len(chunk)} bytes are too few for a batch header")
         position += start
+    if position > end:
+        raise TruncatedBatch(f"a batch that ends {position - end} bytes after its file")
     return None
 
 
-def walk_batches(
-    file: File, position: int, end: int, chunk_bytes: int = SCAN_CHUNK_BYTES
-) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def walk_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Yield each batch in [position, end) with its bytes, after its checksum was found right.
 
     Raises `CorruptBatch` or `TruncatedBatch` at the first byte that belongs to no good batch.
@@ -76,14 +87,14 @@ def walk_batches(
     while position < end:
         start = position - chunk_position
         if start + HEADER_SIZE > len(chunk):
-            chunk = memoryview(file.read_at(position, min(chunk_bytes, end - position)))
+            chunk = memoryview(file.read_at(position, min(SCAN_CHUNK_BYTES, end - position)))
             chunk_position, start = position, 0
         header = read_header(chunk, start)
         size_bytes = header.size_bytes
         if size_bytes > end - position:
             raise TruncatedBatch(f"{end - position} bytes of a batch of {size_bytes}")
         if start + size_bytes > len(chunk):
-            chunk = memoryview(file.read_at(position, min(max(chunk_bytes, size_bytes), end - position)))
+            chunk = memoryview(file.read_at(position, min(max(SCAN_CHUNK_BYTES, size_bytes), end - position)))
             chunk_position, start = position, 0
         if not check_crc(chunk, start, header):
             raise CorruptBatch(f"wrong checksum at position {position} of {file.path}")

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from runnel.storage.error import StorageError
 from runnel.storage.folder import Folder
-from runnel.storage.fs import File
+from runnel.storage.segment import Segment
 
 
 class Flush(NamedTuple):
@@ -12,20 +12,23 @@ class Flush(NamedTuple):
 
     folder: Folder
     directory: str
-    files: tuple[File, ...]
+    segments: tuple[Segment, ...]
     paths: tuple[str, ...]
     end_offset: int
     truncation_count: int
+    name_count: int
+    has_new_names: bool = True
 
     def run(self) -> None:
         """Sync it, on any thread. A failure takes the log folder offline for good."""
         self.folder.check()
         try:
-            for file in self.files:
-                file.sync()
+            for segment in self.segments:
+                segment.sync()
             for path in self.paths:
                 self.folder.fs.sync_file(path)
-            self.folder.fs.sync_directory(self.directory)
+            if self.has_new_names:
+                self.folder.fs.sync_directory(self.directory)
         except StorageError as error:
             self.folder.fail(error)
             raise

@@ -1,4 +1,4 @@
-"""What the logs of one log folder share: the file system, whether it can still be believed, and memory."""
+"""What the logs of one log folder share: the file system, whether it can still be believed, and open files."""
 
 import logging
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem
-from runnel.storage.index_cache import IndexCache
+from runnel.storage.handle_pool import HandlePool
 
 logger = logging.getLogger(__name__)
 
@@ -19,13 +19,14 @@ class Folder:
     therefore stays offline until the process starts again and reads what is really there.
     """
 
-    __slots__ = ("failure", "fs", "index_cache", "path")
+    __slots__ = ("failure", "fs", "handles", "path")
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
+    def __init__(self, fs: FileSystem, path: str, handles: HandlePool | None = None) -> None:
+        """The folders of a broker share their handles."""
         self.fs = fs
         self.path = path
         self.failure: StorageError | None = None
-        self.index_cache = IndexCache()
+        self.handles = HandlePool() if handles is None else handles
 
     @property
     def is_offline(self) -> bool:

@@ -8,6 +8,7 @@ only after `sync_directory` of its folder.
 
 import errno
 import fcntl
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from runnel.storage.error import StorageError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Mapping: TypeAlias = bytes | mmap.mmap
 
 
 class DirectoryEntry(NamedTuple):
@@ -60,6 +62,14 @@ class FileSystem(Protocol):
 
     def read_file(self, path: str) -> bytes | None:
         """The whole file, or None if there is none."""
+
+    def map_file(self, path: str) -> Mapping | None:
+        """The whole file, of which only the pages that are looked at are read, or None if there is none.
+
+        A mapping takes a descriptor until it is dropped, and the file must not be made shorter
+        meanwhile: whoever looks at a page that is gone is killed. What fits on one page is
+        simply read.
+        """
 
     def write_file(self, path: str, data: Buffer) -> None:
         """Replace the contents of a file, not atomically and without a sync."""
@@ -212,6 +222,19 @@ class RealFileSystem:
         except OSError as error:
             raise StorageError(path, error) from error
 
+    def map_file(self, path: str) -> Mapping | None:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(path, error) from error
+        try:
+            with _wrapped(path):
+                return _map(descriptor)
+        finally:
+            os.close(descriptor)
+
     def write_file(self, path: str, data: Buffer) -> None:
         self.create(path).write_at(data, 0)
 
@@ -268,6 +291,31 @@ class RealFileSystem:
             file = RealFile(path, os.O_RDWR | os.O_CREAT)
             fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file
+
+
+class ReadOnlyFileSystem(RealFileSystem):
+    """The machine's own disk for those who only look: files are opened for reading, so that permission is enough."""
+
+    def open(self, path: str) -> File:
+        with _wrapped(path):
+            return RealFile(path, os.O_RDONLY)
+
+
+def _map(descriptor: int) -> Mapping:
+    size_bytes = os.fstat(descriptor).st_size
+    if size_bytes > mmap.PAGESIZE:
+        try:
+            mapping = mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_READ)
+        except OSError as error:
+            # The kernel bounds the mappings of a process; beyond that, reading still works.
+            if error.errno != errno.ENOMEM:
+                raise
+        else:
+            # A search jumps about; reading ahead would fetch pages that nobody asked for.
+            mapping.madvise(mmap.MADV_RANDOM)
+            return mapping
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        return file.readall()
 
 
 def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry:

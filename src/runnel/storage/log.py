@@ -8,17 +8,18 @@ flushed means that the disk lost the end of the first.
 
 An append changes memory only after the bytes are written, and the bytes are cut away again
 when writing them failed, so a log is never left half way. All methods belong to one thread.
-What may run elsewhere is given away as a value: `FileRange.read` and `Flush.run`.
+What may run elsewhere is given away as a value: `FileRange.read`, `Flush.run` and
+`TimestampLookup.run`.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import LOG_OVERHEAD, BatchHeader, WritableBuffer, assign_offsets
-from runnel.storage import retention, timestamp_lookup, transaction_lookup
+from runnel.storage import retention, transaction_lookup
 from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.error import StorageError
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
@@ -30,9 +31,9 @@ from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.roll import must_roll
-from runnel.storage.segment import LOG_SUFFIX, Segment
-from runnel.storage.segment_swap import SegmentSwap
-from runnel.storage.timestamp_lookup import TimestampOffset
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.timestamp_lookup import TimestampLookup, TimestampOffset
 from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
@@ -52,7 +53,6 @@ class Log:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
-        cleaner_offset: int | None = None,
         is_saved: bool = False,
     ) -> None:
         """`is_saved` says that the files are already as `close` would leave them."""
@@ -65,17 +65,19 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        # Up to where the log was compacted last, None if it never was.
-        self.cleaner_offset = cleaner_offset
+        # Up to where the newest flush reaches or will reach, and whether flush.messages were appended since.
+        self._flush_offset = recovery_point
+        self.is_flush_wanted = False
         self.flushed_ms = clock.monotonic_ms()
-        # Called before a truncation: the offsets in the checkpoints must not stay above the log's end.
+        # Called after a truncation: the recovery point on the disk must not stay above the log's end.
         self.on_truncation: Callable[[], None] = _nothing
         self._folder = folder
         self._clock = clock
         self._active = segments[-1]
-        self._unflushed_record_count = 0
         self._truncation_count = 0
-        self._swap: SegmentSwap | None = None
+        # How often names came into the folder, and how many of these times a flush has synced it since.
+        self._name_count = 1
+        self._synced_name_count = 0
         self._is_closed = False
         self._saved = (segments[-1], log_end_offset) if is_saved else None
 
@@ -90,8 +92,8 @@ class Log:
         """Write one valid batch at the end of the log and return the offset of its first record.
 
         The offsets and the leader epoch are put into `batch` itself. When this returns, the
-        kernel has the bytes; when it raises `StorageError`, the log is as it was, or its folder is
-        offline because flush.messages asked for a flush that failed.
+        kernel has the bytes; when it raises `StorageError`, the log is as it was. Nothing is flushed
+        here; `is_flush_wanted` tells whether something should be.
         """
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -118,10 +120,12 @@ class Log:
             aborted = self.producers.replay(header, base_offset, batch)
             if aborted is not None:
                 segment.transaction_index.append(aborted)
-        self._unflushed_record_count += header.record_count
-        if self._unflushed_record_count >= self.config.flush_messages:
-            self.flush()
+        self.is_flush_wanted = self.log_end_offset - self._flush_offset >= self.config.flush_messages
         return base_offset
+
+    def check(self) -> None:
+        """Raise what took the folder offline, if something did."""
+        self._folder.check()
 
     def _refuse_append(self) -> None:
         invariant(not self._is_closed, f"the log {self.directory} is closed")
@@ -139,6 +143,7 @@ class Log:
         write_snapshot(fs, self.directory, self.log_end_offset, self.producers)
         segment = self._create_segment(self.log_end_offset)
         old.seal()
+        self._name_count += 1
         self.segments.append(segment)
         self._active = segment
         if self.recovery_point == self.log_end_offset:
@@ -151,7 +156,7 @@ class Log:
         From now on the recovery point is that of the next segment, so no start will scan this one.
         """
         paths = (*segment.index_paths(), snapshot_path(self.directory, self.log_end_offset))
-        Flush(self._folder, self.directory, (segment.file,), paths, self.log_end_offset, 0).run()
+        Flush(self._folder, self.directory, (segment,), paths, self.log_end_offset, 0, 0).run()
 
     def _create_segment(self, base_offset: int) -> Segment:
         interval_bytes, now_ms = self.config.index_interval_bytes, self._clock.now_ms()
@@ -190,6 +195,9 @@ class Log:
             if found is None:
                 continue  # the segment ends before the offset, because compaction removed its last batches
             position, header = found
+            if header.last_offset >= self._end_offset(number):
+                message = f"{segment.path(LOG_SUFFIX)} at {position}: offset {header.last_offset} is not in the segment"
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, message)
             end = segment.size_bytes
             if up_to_offset < self._end_offset(number):
                 beyond = segment.find(up_to_offset)
@@ -199,7 +207,7 @@ class Log:
                     return EMPTY_RANGE
                 size_bytes_max = header.size_bytes
             size_bytes = min(size_bytes_max, end - position)
-            return FileRange(segment.file, position, size_bytes, self._folder) if size_bytes > 0 else EMPTY_RANGE
+            return FileRange(segment, position, size_bytes, self._folder) if size_bytes > 0 else EMPTY_RANGE
         return EMPTY_RANGE
 
     def read(self, offset: int, size_bytes_max: int, up_to_offset: int, min_one_batch: bool) -> Buffer:
@@ -216,13 +224,18 @@ class Log:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is `timestamp_ms` or later."""
-        with self._folder.judging():
-            return timestamp_lookup.offset_for_timestamp(self, timestamp_ms)
+        return self.begin_lookup(timestamp_ms).run()
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record with the largest timestamp in the log."""
+        return self.begin_lookup(None).run()
+
+    def begin_lookup(self, timestamp_ms: int | None) -> TimestampLookup:
+        """What it takes to search by time, for the newest record with None. Run it anywhere."""
         with self._folder.judging():
-            return timestamp_lookup.max_timestamp_offset(self)
+            # The segment in use changes while others search; what it knows must be known before.
+            self._active.maximum, self._active.offset_index  # noqa: B018
+        return TimestampLookup(self._folder, tuple(self.segments), self.log_start_offset, timestamp_ms)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """How far a reader of committed records may go: to the first transaction that is not ended and replicated."""
@@ -237,10 +250,10 @@ class Log:
 
     def aborted_in(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
         """The aborted transactions that a reader needs to know who asked for `offset` and got `found`."""
-        if found.file is None:
+        if found.source is None:
             return []
         number = self._floor(offset)
-        while number + 1 < len(self.segments) and self.segments[number].path(LOG_SUFFIX) != found.file.path:
+        while number + 1 < len(self.segments) and self.segments[number] is not found.source:
             number += 1
         end_offset = self.segments[number].offset_above(found.position + found.size_bytes)
         return self.aborted_transactions(offset, self._end_offset(number) if end_offset is None else end_offset)
@@ -273,23 +286,28 @@ class Log:
         """What has to be synced. Run it anywhere, then give it to `end_flush`."""
         first = self._floor(self.recovery_point)
         sealed = self.segments[first:-1]
-        flushed = sealed if sealed_only else self.segments[first:]
+        segments = sealed if sealed_only else self.segments[first:]
         paths = [path for segment in sealed for path in segment.index_paths()]
         paths += [snapshot_path(self.directory, segment.base_offset) for segment in self.segments[first + 1 :]]
+        end_offset = self._active.base_offset if sealed_only else self.log_end_offset
+        self._flush_offset = max(self._flush_offset, end_offset)
+        self.is_flush_wanted = False
         return Flush(
             self._folder,
             self.directory,
-            tuple(segment.file for segment in flushed),
+            tuple(segment for segment in segments if segment.is_unsynced),
             tuple(paths),
-            self._active.base_offset if sealed_only else self.log_end_offset,
+            end_offset,
             self._truncation_count,
+            self._name_count,
+            self._name_count > self._synced_name_count,
         )
 
     def end_flush(self, flush: Flush) -> None:
         """Take note that a flush ran. One that a truncation overtook says nothing any more."""
         if flush.truncation_count == self._truncation_count:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
-            self._unflushed_record_count = max(0, self.log_end_offset - flush.end_offset)
+            self._synced_name_count = max(self._synced_name_count, flush.name_count)
         self.flushed_ms = self._clock.monotonic_ms()
 
     def flush(self) -> None:
@@ -301,7 +319,7 @@ class Log:
     def is_flush_due(self) -> bool:
         """Whether flush.ms have passed since the last flush and there is something to flush."""
         waited_ms = self._clock.monotonic_ms() - self.flushed_ms
-        return self._unflushed_record_count > 0 and waited_ms >= self.config.flush_ms
+        return self.log_end_offset > self.recovery_point and waited_ms >= self.config.flush_ms
 
     # Cutting
 
@@ -316,7 +334,6 @@ class Log:
         if offset <= self.segments[0].base_offset:
             self.truncate_fully(offset)
             return
-        self._finish_swap()
         with self._folder.judging(is_fatal=True):
             keep = self._floor(offset) + 1
             found = self.segments[keep - 1].find(offset)
@@ -334,11 +351,11 @@ class Log:
 
     def truncate_fully(self, offset: int) -> None:
         """Drop everything and begin again at `offset`."""
-        self._finish_swap()
         with self._folder.judging(is_fatal=True):
             self._lower_recovery_point(offset)
             for segment in reversed(self.segments):
                 segment.delete()
+            self._name_count += 1
             self.segments = [self._create_segment(offset)]
             self._active = self.segments[0]
             self.log_start_offset = self.log_end_offset = offset
@@ -347,11 +364,9 @@ class Log:
 
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncation_count += 1
-        is_cleaned = self.cleaner_offset is not None and offset < self.cleaner_offset
-        if is_cleaned:
-            self.cleaner_offset = offset
-        if is_cleaned or offset < self.recovery_point:
-            self.recovery_point = min(offset, self.recovery_point)
+        self._flush_offset = min(self._flush_offset, offset)
+        if offset < self.recovery_point:
+            self.recovery_point = offset
             self.on_truncation()
 
     def _after_truncation(self) -> None:
@@ -380,8 +395,6 @@ class Log:
 
     def apply_retention(self, now_ms: int, up_to_offset: int | None = None) -> int:
         """Delete old segments below `up_to_offset`, the high watermark. Returns how many."""
-        if self._swap is not None:
-            return 0  # there is another time for it
         with self._folder.judging():
             return retention.apply_retention(
                 self, now_ms, self.log_end_offset if up_to_offset is None else up_to_offset
@@ -391,7 +404,6 @@ class Log:
         """Delete the `count` oldest segments and begin the log after them."""
         if count == 0:
             return
-        self._finish_swap()
         if count == len(self.segments):
             self.roll()
         invariant(count < len(self.segments), "the last segment stays")
@@ -402,45 +414,12 @@ class Log:
             segment.delete()
         remove_snapshots(self._folder.fs, self.directory, below=self.segments[0].base_offset)
 
-    # Compacting
-
-    @property
-    def folder(self) -> Folder:
-        return self._folder
-
-    def begin_swap(self, old: Sequence[Segment], new: Sequence[Segment]) -> SegmentSwap | None:
-        """Let new segments take the place of old ones. Run what is returned anywhere, then give it to `end_swap`.
-
-        None if the log has changed meanwhile and does not have the old ones any more.
-        """
-        first = self._floor(old[0].base_offset)
-        last = first + len(old)
-        if self._is_closed or self._swap is not None or self.segments[first:last] != list(old):
-            return None
-        self._swap = SegmentSwap(self._folder, self.directory, old, new)
-        self.segments[first:last] = new
-        return self._swap
-
-    def end_swap(self, swap: SegmentSwap) -> None:
-        """Take note that a swap has run: the new segments have their names."""
-        if self._swap is swap:
-            self._swap = None
-            for segment in swap.new:
-                segment.seal()
-                segment.forget()
-
-    def _finish_swap(self) -> None:
-        if self._swap is not None:
-            self._swap.run()
-            self.end_swap(self._swap)
-
     # Ending
 
     def close(self) -> None:
         """Write and sync everything, so that the next start needs to scan nothing."""
         if self._is_closed:
             return
-        self._finish_swap()
         if self._has_no_news():
             self.abandon()
             return
@@ -451,7 +430,7 @@ class Log:
             write_snapshot(self._folder.fs, self.directory, self.log_end_offset, self.producers)
             flush = self.begin_flush()
             paths = (*flush.paths, *self._active.index_paths(), snapshot_path(self.directory, self.log_end_offset))
-            flush = flush._replace(paths=paths)
+            flush = flush._replace(paths=paths, has_new_names=True)
             flush.run()
             self.end_flush(flush)
             self.abandon()
@@ -462,13 +441,20 @@ class Log:
         return untouched and self._truncation_count == 0 and not self._active.is_torn
 
     def abandon(self) -> None:
-        """Take no more appends and write nothing. Whoever holds a range may still read it."""
-        self._is_closed = True
-        self.on_truncation = _nothing
-        if self._swap is not None:
-            self._swap.cancel()
+        """Take no more appends, write nothing and close the files."""
+        self._retire()
+        for segment in self.segments:
+            segment.close()
+
+    def leave(self) -> None:
+        """Take no more appends, because the folder is about to go. Open files stay with those who read them."""
+        self._retire()
         for segment in self.segments:
             segment.release()
+
+    def _retire(self) -> None:
+        self._is_closed = True
+        self.on_truncation = _nothing
 
 
 def _nothing() -> None:

@@ -11,10 +11,8 @@ from uuid import UUID, uuid4
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
 from runnel.storage.checkpoint import (
-    CLEANER_FILE_NAME,
     LOG_START_FILE_NAME,
     RECOVERY_POINT_FILE_NAME,
-    read_known_offsets,
     read_offsets,
     read_topic_id,
     take_clean_mark,
@@ -25,6 +23,7 @@ from runnel.storage.checkpoint import (
 from runnel.storage.error import StorageError
 from runnel.storage.folder import Folder
 from runnel.storage.fs import FileSystem
+from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.recovery import open_log
@@ -87,25 +86,25 @@ class LogDir:
         clock: Clock,
         config_of: Callable[[str], LogConfig] = lambda _topic: LogConfig(),
         new_id: Callable[[], str] = lambda: uuid4().hex,
+        handles: HandlePool | None = None,
     ) -> "LogDir":
-        """Load every log in `path`; `config_of` gives the config of a topic.
+        """Load every log in `path`; `config_of` gives the config of a topic, `handles` are shared by folders.
 
         Raises `StorageError` where the disk fails or another process uses the folder.
         """
         if not fs.exists(path):
             fs.make_directory(path)
             fs.sync_directory(os.path.dirname(os.path.abspath(path)))
-        log_dir = cls(Folder(fs, path), clock, new_id, _lock(fs, path))
+        log_dir = cls(Folder(fs, path, handles), clock, new_id, _lock(fs, path))
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)
         return log_dir
 
     def _load(self, config_of: Callable[[str], LogConfig]) -> None:
         fs = self._folder.fs
-        recovery_points = read_known_offsets(fs, self._path(RECOVERY_POINT_FILE_NAME))
+        recovery_points = read_offsets(fs, self._path(RECOVERY_POINT_FILE_NAME))
         start_offsets = read_offsets(fs, self._path(LOG_START_FILE_NAME))
-        cleaner_offsets = read_offsets(fs, self._path(CLEANER_FILE_NAME))
-        self._stale = {*(recovery_points or ()), *start_offsets, *cleaner_offsets}
+        self._stale = {*recovery_points, *start_offsets}
         for entry in sorted(fs.list_directory(self.path)):
             if not entry.is_directory:
                 continue
@@ -122,9 +121,7 @@ class LogDir:
                 self._clock,
                 config_of(key[0]),
                 log_start_offset=start_offsets.get(key, 0),
-                # A log that the file does not name is younger than the file, and nothing of it was flushed.
-                recovery_point=None if recovery_points is None else recovery_points.get(key, 0),
-                cleaner_offset=cleaner_offsets.get(key),
+                recovery_point=recovery_points.get(key),
                 is_clean=self.was_clean,
             )
             topic_id = read_topic_id(fs, log.directory)
@@ -135,12 +132,9 @@ class LogDir:
                 self._deleted.append(log.directory)
                 continue
             self._add(key, log)
-        if recovery_points is None:
-            # From now on a file that is not there was lost.
-            self._write_recovery_points()
 
     def _add(self, key: TopicPartition, log: Log) -> None:
-        log.on_truncation = self._lower_offsets
+        log.on_truncation = self._write_recovery_points
         self.logs[key] = log
         self._stale.discard(key)
 
@@ -186,7 +180,7 @@ class LogDir:
         suffix = f"-{partition}.{self._new_id()}{DELETE_SUFFIX}"
         target = self._path(topic[: _FILE_NAME_SIZE_MAX - len(suffix)] + suffix)
         with self._folder.judging():
-            log.abandon()
+            log.leave()
             self._folder.fs.rename(log.directory, target)
             del self.logs[key]
             self.topic_ids.pop(key, None)
@@ -220,7 +214,6 @@ class LogDir:
         """Write down where recovery has to begin and where logs begin."""
         with self._folder.judging():
             self._write_recovery_points()
-            self.checkpoint_cleaner()
             with self._checkpoint_lock:
                 starts = {
                     key: log.log_start_offset
@@ -229,19 +222,6 @@ class LogDir:
                 }
                 write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
                 self._stale.clear()
-
-    def _lower_offsets(self) -> None:
-        self._write_recovery_points()
-        self.checkpoint_cleaner()
-
-    def checkpoint_cleaner(self) -> None:
-        """Write down up to where logs have been compacted."""
-        with self._checkpoint_lock:
-            offsets = {
-                key: log.cleaner_offset for key, log in tuple(self.logs.items()) if log.cleaner_offset is not None
-            }
-            if offsets or self._folder.fs.exists(self._path(CLEANER_FILE_NAME)):
-                write_offsets(self._folder.fs, self._path(CLEANER_FILE_NAME), offsets)
 
     def _write_recovery_points(self) -> None:
         with self._checkpoint_lock:

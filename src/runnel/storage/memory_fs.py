@@ -18,7 +18,7 @@ from random import Random
 from typing import TypeAlias
 
 from runnel.storage.error import StorageError
-from runnel.storage.fs import Buffer, DirectoryEntry, File
+from runnel.storage.fs import Buffer, DirectoryEntry, File, Mapping
 from runnel.storage.memory_node import MemoryContent, MemoryNames, MemoryNode, contents
 
 
@@ -173,6 +173,11 @@ class MemoryFileSystem:
 
     def read_file(self, path: str) -> bytes | None:
         self.enter("read_file", path)
+        node = self._find(path)
+        return bytes(node.data) if isinstance(node, MemoryContent) else None
+
+    def map_file(self, path: str) -> Mapping | None:
+        self.enter("map_file", path)
         node = self._find(path)
         return bytes(node.data) if isinstance(node, MemoryContent) else None
 

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from runnel.records.batch import INT32_MAX
 from runnel.storage.fs import FileSystem
 from runnel.storage.producer_state import ProducerBatch, ProducerEntry, ProducerState
-from runnel.storage.segment import segment_path
+from runnel.storage.segment_file import segment_path
 
 SNAPSHOT_SUFFIX = ".snapshot"
 _VERSION = 1

@@ -1,4 +1,4 @@
-"""When a segment takes no more batches."""
+"""When a segment is full or old enough that the next batch begins another."""
 
 from zlib import crc32
 
@@ -12,7 +12,7 @@ from runnel.storage.segment import Segment
 def must_roll(
     config: LogConfig, segment: Segment, clock: Clock, size_bytes: int, last_offset: int, max_timestamp: int
 ) -> bool:
-    """Whether a batch belongs into a new segment. Raises `ApiError` for one that fits into none."""
+    """Whether a batch of that size, last offset and newest time needs another segment."""
     if segment.size_bytes > config.segment_bytes - size_bytes:
         if size_bytes > config.segment_bytes:
             message = f"a batch of {size_bytes} bytes is larger than segment.bytes {config.segment_bytes}"
@@ -24,8 +24,11 @@ def must_roll(
     # records makes the same segments.
     first_timestamp = segment.first_timestamp
     waited_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else clock.now_ms() - segment.created_ms
+    wait_ms = config.segment_ms
+    if config.segment_jitter_ms:
+        wait_ms -= _jitter_ms(config, segment)
     return (
-        waited_ms > config.roll_ms - _jitter_ms(config, segment)
+        waited_ms > wait_ms
         or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         or segment.is_index_full(config.segment_index_bytes)
     )
@@ -33,6 +36,4 @@ def must_roll(
 
 def _jitter_ms(config: LogConfig, segment: Segment) -> int:
     """What is taken off the time of a segment: another part of the jitter for each, and always the same one."""
-    if not config.segment_jitter_ms:
-        return 0
     return crc32(segment.path("").encode()) % config.segment_jitter_ms

@@ -3,82 +3,74 @@
 A segment is named after its first offset: `00000000000000000042.log`, `.index`, `.timeindex`,
 and `.txnindex` if a transaction was aborted in it.
 Batches stand one after the other as they came from the network. The last segment of a log
-takes appends; the others are sealed and their index files are written. Files are opened and
-indexes loaded when first used, so that opening a log after a clean stop reads nothing.
+takes appends; the others are sealed, and their index files are written and mapped. Files are
+opened and indexes mapped when first used, so that opening a log after a clean stop reads
+nothing, and closed again when too many are open.
+
+A log and its segments belong to one thread. Searching and syncing may happen in another, and
+so may forgetting and deleting: each of these holds on to what it found.
 """
 
-import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from mmap import mmap
+from typing import cast
 
+from runnel.base.invariant import invariant
 from runnel.base.limits import LOOKUP_CHUNK_BYTES, SCAN_CHUNK_BYTES
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader
-from runnel.records.error import RecordError
-from runnel.storage.batch_walk import find_batch, walk_headers
+from runnel.records.error import CorruptBatch, RecordError
+from runnel.storage.batch_walk import OffsetGap, find_batch, walk_headers
 from runnel.storage.error import StorageError
 from runnel.storage.folder import Folder
-from runnel.storage.fs import Buffer, File, FileSystem, write_atomically
+from runnel.storage.fs import Buffer, File, FileSystem, Mapping, write_atomically
+from runnel.storage.handle_pool import Job
 from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
-from runnel.storage.offset_index import CorruptIndex, OffsetIndex
+from runnel.storage.offset_index import AnyOffsetIndex, CorruptIndex, OffsetIndex, SealedOffsetIndex
+from runnel.storage.salvage import Stretch, walk_stretches
+from runnel.storage.segment_file import LOG_SUFFIX, SegmentFile
 from runnel.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
-from runnel.storage.time_index import TimeIndex
-from runnel.storage.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY_SIZE
+from runnel.storage.time_index import AnyTimeIndex, SealedTimeIndex, TimeIndex
 from runnel.storage.transaction_index import TransactionIndex
 
-LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
-def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    """Kafka's name for a file of a segment: the base offset in 20 digits."""
-    return os.path.join(directory, f"{base_offset:020d}{suffix}")
-
-
-class Segment:
+class Segment(SegmentFile):
     """A segment file and what is known of it without reading it."""
 
     __slots__ = (
-        "_cache",
-        "_directory",
-        "_file",
         "_first_timestamp",
-        "_fs",
         "_interval_bytes",
         "_is_rebuilt",
+        "_map_count",
         "_maximum",
         "_offset_index",
         "_time_index",
         "_transaction_index",
         "_unindexed_bytes",
-        "base_offset",
         "created_ms",
         "is_sealed",
         "is_torn",
-        "size_bytes",
     )
 
     def __init__(
         self, folder: Folder, directory: str, base_offset: int, size_bytes: int, interval_bytes: int, created_ms: int
     ) -> None:
-        self._fs = folder.fs
-        self._cache = folder.index_cache
-        self._directory = directory
+        super().__init__(folder, directory, base_offset, size_bytes)
         self._interval_bytes = interval_bytes
-        self._file: File | None = None
-        self._offset_index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
+        self._offset_index: AnyOffsetIndex | None = None
+        self._time_index: AnyTimeIndex | None = None
         self._transaction_index: TransactionIndex | None = None
+        self._map_count = 0
         # The largest timestamp and the last offset of the first batch that has it.
         self._maximum: tuple[int, int] | None = None
         self._first_timestamp: int | None = None
         self._unindexed_bytes = 0
-        self.base_offset = base_offset
-        self.size_bytes = size_bytes
         self.created_ms = created_ms
         # Whether the indexes were made from the log in this process rather than read from their files.
         self._is_rebuilt = False
@@ -98,78 +90,70 @@ class Segment:
             folder.fs.remove(segment.path(suffix))
         segment._file = folder.fs.create(segment.path(LOG_SUFFIX))
         segment.reset_indexes()
+        segment.count_handles()
         return segment
 
-    def adopt(self, file: File) -> None:
-        """Be in a file that has another name as yet; `forget` it when it has the right one."""
-        self._file = file
-
-    def path(self, suffix: str) -> str:
-        return segment_path(self._directory, self.base_offset, suffix)
-
-    # A worker that deletes a partition may release or forget at any moment, so each of these holds
-    # on to what it found.
+    # Handles
 
     @property
-    def file(self) -> File:
-        file = self._file
-        if file is None:
-            file = self._file = self._fs.open(self.path(LOG_SUFFIX))
-        return file
+    def handle_count(self) -> int:
+        return self._map_count + super().handle_count
 
-    def release(self) -> None:
-        """Let go of the file, which closes when nobody reads from it any more."""
-        self._cache.discard(self)
-        self._file = None
+    def forget(self) -> Job | None:
+        """Let go of the file and of mapped indexes until they are wanted again."""
+        if self.is_sealed:
+            self._drop_indexes()
+        return super().forget()
 
-    def forget(self) -> None:
-        """Let go of indexes and file until they are wanted again."""
-        self._offset_index = None
-        self._time_index = None
-        self._transaction_index = None
-        self._file = None
+    def close(self) -> None:
+        """Give the file and the indexes back."""
+        super().close()
+        self._drop_indexes()
+
+    def _drop_indexes(self) -> None:
+        self._offset_index = self._time_index = self._transaction_index = None
+        self._map_count = 0
+        self._is_rebuilt = False
+
+    # Indexes
 
     def seal(self) -> None:
-        """Take no more batches, now that the index files are written; memory may be given back from here on."""
+        """Take no more batches, now that the index files are written; those are used from here on."""
         self.is_sealed = True
-        self._count_memory()
+        self._drop_indexes()
+        self.count_handles()
 
     def unseal(self) -> None:
         """Take batches again."""
-        self.is_sealed = False
-        self._cache.discard(self)
-
-    def _count_memory(self) -> None:
         if self.is_sealed:
-            size_bytes = (
-                len(self._offset_index or ()) * OFFSET_ENTRY_SIZE
-                + len(self._time_index or ()) * TIME_ENTRY_SIZE
-                + len(self._transaction_index or ()) * TRANSACTION_ENTRY_SIZE
-            )
-            self._cache.add(self, size_bytes)
+            self.is_sealed = False
+            self._drop_indexes()
+            self.count_handles()
 
     @property
-    def offset_index(self) -> OffsetIndex:
+    def offset_index(self) -> AnyOffsetIndex:
         index = self._offset_index
         if index is None:
             try:
-                data = self._read_index(OFFSET_INDEX_SUFFIX)
-                index = self._offset_index = OffsetIndex.decode(data, self.base_offset, self.size_bytes)
-                self._count_memory()
+                data = self._map_index(OFFSET_INDEX_SUFFIX)
+                make = SealedOffsetIndex if self.is_sealed else OffsetIndex.decode
+                index = self._offset_index = make(data, self.base_offset, self.size_bytes)
+                self._count_mapping(data)
             except CorruptIndex:
                 index, _ = self.rebuild_indexes()
         return index
 
     @property
-    def time_index(self) -> TimeIndex:
+    def time_index(self) -> AnyTimeIndex:
         index = self._time_index
         if index is None:
             try:
-                index = TimeIndex.decode(self._read_index(TIME_INDEX_SUFFIX), self.base_offset)
+                data = self._map_index(TIME_INDEX_SUFFIX)
+                index = (SealedTimeIndex if self.is_sealed else TimeIndex.decode)(data, self.base_offset)
                 if index.last()[0] < self.first_timestamp:
                     raise CorruptIndex("it ends before the first batch")
                 self._time_index = index
-                self._count_memory()
+                self._count_mapping(data)
             except CorruptIndex:
                 _, index = self.rebuild_indexes()
         return index
@@ -179,9 +163,8 @@ class Segment:
         """The aborted transactions; raises `CorruptIndex`, because the segment alone cannot make them anew."""
         index = self._transaction_index
         if index is None:
-            data = self._fs.read_file(self.path(TRANSACTION_INDEX_SUFFIX)) or b""
+            data = self._folder.fs.read_file(self.path(TRANSACTION_INDEX_SUFFIX)) or b""
             index = self._transaction_index = TransactionIndex.decode(data, self.base_offset)
-            self._count_memory()
         return index
 
     def reset_transaction_index(self) -> TransactionIndex:
@@ -189,11 +172,22 @@ class Segment:
         index = self._transaction_index = TransactionIndex(self.base_offset)
         return index
 
-    def _read_index(self, suffix: str) -> bytes:
-        data = self._fs.read_file(self.path(suffix))
+    def _map_index(self, suffix: str) -> Mapping:
+        data = self._folder.fs.map_file(self.path(suffix))
         if data is None:
             raise CorruptIndex("missing")
         return data
+
+    def _count_mapping(self, data: Mapping) -> None:
+        if self.is_sealed and isinstance(data, mmap):
+            self._map_count += 1
+            self.count_handles()
+
+    def _growing_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """The indexes of a segment that takes appends, which are in memory."""
+        offset_index, time_index = self.offset_index, self.time_index
+        invariant(isinstance(offset_index, OffsetIndex) and isinstance(time_index, TimeIndex), "it is not sealed")
+        return cast("OffsetIndex", offset_index), cast("TimeIndex", time_index)
 
     @property
     def maximum(self) -> tuple[int, int]:
@@ -207,15 +201,16 @@ class Segment:
 
         None if the file has no end that could be right.
         """
-        if not self.is_sealed or not self._fs.exists(self.path(TIME_INDEX_SUFFIX)):
+        path = self.path(TIME_INDEX_SUFFIX)
+        if not self.is_sealed or self._time_index is not None or not self._folder.fs.exists(path):
             return None
-        file = self._fs.open(self.path(TIME_INDEX_SUFFIX))
+        file = self._folder.fs.open(path)
         position = file.size_bytes() - TIME_ENTRY_SIZE
         if position < 0 or position % TIME_ENTRY_SIZE:
             return None
         ends = file.read_at(0, min(position, TIME_ENTRY_SIZE)) + file.read_at(position, TIME_ENTRY_SIZE)
         try:
-            last = TimeIndex.decode(ends, self.base_offset).last()
+            last = SealedTimeIndex(ends, self.base_offset).last()
         except CorruptIndex:
             return None
         return last if last[0] >= self.first_timestamp else None
@@ -224,9 +219,10 @@ class Segment:
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, by which segment.ms counts; -1 if there is none."""
         if self._first_timestamp is None:
-            self._first_timestamp = -1
+            timestamp = -1
             with suppress(RecordError, StopIteration):
-                self._first_timestamp = next(self._walk(0))[1].max_timestamp
+                timestamp = next(self._walk(0))[1].max_timestamp
+            self._first_timestamp = timestamp
         return self._first_timestamp
 
     def is_index_full(self, index_bytes_max: int) -> bool:
@@ -241,8 +237,12 @@ class Segment:
         if self.is_torn:
             self.cut_tail()
         position = self.size_bytes
+        file = self._file
+        self.is_used = True
         try:
-            self.file.write_at(data, position)
+            if file is None:
+                file = self.open()
+            file.write_at(data, position)
         except StorageError:
             self.is_torn = True
             # The disk may refuse this as well. Then the next append tries again; until then
@@ -251,6 +251,10 @@ class Segment:
                 self.cut_tail()
             raise
         self.note_batch(position, size_bytes, last_offset, max_timestamp)
+        if self._file is not file:
+            # Another thread needed a descriptor. This one has bytes that it did not sync.
+            self._file = file
+            self.count_handles()
 
     def cut_tail(self) -> None:
         """Cut away whatever stands after the last whole batch."""
@@ -263,8 +267,9 @@ class Segment:
         if max_timestamp > maximum[0]:
             self._maximum = maximum = (max_timestamp, last_offset)
         if self._unindexed_bytes > self._interval_bytes:
-            self.offset_index.append(last_offset, position)
-            self.time_index.append(*maximum)
+            offset_index, time_index = self._growing_indexes()
+            offset_index.append(last_offset, position)
+            time_index.append(*maximum)
             self._unindexed_bytes = 0
         if position == 0:
             self._first_timestamp = max_timestamp
@@ -272,27 +277,63 @@ class Segment:
         self.size_bytes = position + size_bytes
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The position and header of the first batch that ends at `offset` or above."""
+        """The position and header of the first batch that ends at `offset` or above.
+
+        Raises `ApiError` with CORRUPT_MESSAGE where the bytes that should hold it are no batch.
+        What stands behind such bytes is found.
+        """
         try:
-            return self._find(offset)
-        except RecordError as error:
+            found = self._find(offset)
+            if found is None or found[1].last_offset_delta + 1 == found[1].record_count:
+                return found
+        except OffsetGap:
+            pass
+        except RecordError:
             # Perhaps only the index is wrong. One that was made from the log itself is not.
-            if self._is_rebuilt:
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
-        self.rebuild_indexes()
-        return self.find(offset)
+            if self.distrust_indexes():
+                return self.find(offset)
+        # Compaction leaves gaps between batches and in them. So does damage to their offsets, and a reader who was
+        # led past records would never know.
+        return self._find_around_damage(offset)
+
+    def _find_around_damage(self, offset: int) -> tuple[int, BatchHeader] | None:
+        # From one entry before the last that is not above the offset, because that one's batch may be the broken one.
+        index = self.offset_index
+        entry = index.find(offset) - 1
+        position, expected_offset = 0, self.base_offset
+        if entry >= 0:
+            position = index.position(entry)
+            expected_offset = index.offset(entry - 1) + 1 if entry > 0 else self.base_offset
+        damage: Stretch | None = None
+        for stretch in walk_stretches(self.file, position, self.size_bytes, expected_offset, self.base_offset):
+            header = stretch.header
+            if header is None or stretch.problem:
+                damage = stretch
+            elif header.last_offset >= offset:
+                if damage is not None and damage.expected_offset <= offset < header.base_offset:
+                    raise self._corrupt(offset, damage)
+                return stretch.position, header
+            else:
+                damage = None
+        if damage is not None:
+            raise self._corrupt(offset, damage)
+        return None
+
+    def _corrupt(self, offset: int, damage: Stretch) -> ApiError:
+        message = f"{self.path(LOG_SUFFIX)} at {damage.position}: {damage.problem}, looking for offset {offset}"
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, message)
 
     def _find(self, offset: int) -> tuple[int, BatchHeader] | None:
         index = self.offset_index
         entry = index.find(offset)
         if entry < 0:
-            return find_batch(self.file, 0, self.size_bytes, offset)
-        return find_batch(self.file, index.positions[entry], self.size_bytes, offset, index.offset(entry))
+            return find_batch(self.file, 0, self.size_bytes, offset, self.base_offset - 1)
+        return find_batch(self.file, index.position(entry), self.size_bytes, offset, -1, index.offset(entry))
 
     def offset_above(self, position: int) -> int | None:
         """An offset that no batch before `position` reaches, as far as the index knows one."""
         index = self.offset_index
-        entry = bisect_left(index.positions, position)
+        entry = index.find_position(position)
         return index.offset(entry) if entry < len(index) else None
 
     def _walk(self, position: int, chunk_bytes: int = LOOKUP_CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
@@ -313,22 +354,24 @@ class Segment:
             return offset
         position, header = found
         next_offset = min(offset, header.base_offset)
-        offset_index, time_index = self.offset_index, self.time_index
+        offset_index, time_index = self._growing_indexes()
         self.file.truncate(position)
         self.size_bytes = position
         self.file.sync()
+        self._synced_bytes = position
         offset_index.truncate_to(next_offset)
         time_index.truncate_to(next_offset)
         self.transaction_index.truncate_to(next_offset)
         self._unindexed_bytes = 0
         if position == 0:
             self._first_timestamp = None
-        self._maximum = self._largest_timestamp(time_index)
+        self._maximum = self._largest_timestamp(offset_index, time_index)
         return next_offset
 
-    def _largest_timestamp(self, time_index: TimeIndex) -> tuple[int, int]:
+    def _largest_timestamp(self, offset_index: OffsetIndex, time_index: TimeIndex) -> tuple[int, int]:
         maximum = time_index.last()
-        for _, header in self._walk(self.offset_index.position(maximum[1]), SCAN_CHUNK_BYTES):
+        entry = offset_index.find(maximum[1])
+        for _, header in self._walk(offset_index.position(entry) if entry >= 0 else 0, SCAN_CHUNK_BYTES):
             if header.max_timestamp > maximum[0]:
                 maximum = (header.max_timestamp, header.last_offset)
         return maximum
@@ -342,49 +385,83 @@ class Segment:
         self._unindexed_bytes = 0
         self._is_rebuilt = True
 
-    def rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Make the indexes from the log, which was flushed and so is believed except where it is no log."""
-        size_bytes = self.size_bytes
+    def begin_scan(self) -> None:
+        """Be empty, to be filled by `note_batch` with what a scan finds in the file."""
+        self.size_bytes = self._synced_bytes = 0
         self.reset_indexes()
-        with suppress(RecordError):
-            for position, header in walk_headers(self.file, 0, size_bytes, SCAN_CHUNK_BYTES):
-                self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
-        self.size_bytes = size_bytes
+
+    def rebuild_indexes(self) -> tuple[AnyOffsetIndex, AnyTimeIndex]:
+        """Make the indexes from the log, which was flushed and so is believed except where it is no log."""
+        file, size_bytes, next_offset = self.file, self.size_bytes, self.base_offset
+        made = Segment(self._folder, self._directory, self.base_offset, 0, self._interval_bytes, self.created_ms)
+        made.reset_indexes()
+        try:
+            for position, header in walk_headers(file, 0, size_bytes, SCAN_CHUNK_BYTES):
+                if header.base_offset != next_offset or header.last_offset_delta + 1 != header.record_count:
+                    raise CorruptBatch("offsets that have to be looked at closely")
+                next_offset = header.next_offset
+                made.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
+        except RecordError:
+            made._index_around_damage(file, size_bytes)
         # A disk that takes no writes can still be read from; the next start makes them again.
         # No later scan will look at this segment, so a half-written file must not stay.
         with suppress(StorageError):
-            self.write_indexes(write_atomically)
-        indexes = self.offset_index, self.time_index
-        self._count_memory()
+            if not self.is_gone:
+                made.write_indexes(write_atomically)
+        # All at once, because others may be searching.
+        self._maximum, self._first_timestamp = made._maximum, made._first_timestamp
+        self._unindexed_bytes = made._unindexed_bytes
+        self._offset_index, self._time_index = indexes = made.offset_index, made.time_index
+        self._is_rebuilt = True
         return indexes
+
+    def _index_around_damage(self, file: File, size_bytes: int) -> None:
+        self.reset_indexes()
+        for stretch in walk_stretches(file, 0, size_bytes, self.base_offset, self.base_offset):
+            if stretch.header is None:
+                # An entry for the next batch, so that a lookup behind the damage need not come past it.
+                self._unindexed_bytes = self._interval_bytes + 1
+            else:
+                header = stretch.header
+                self.note_batch(stretch.position, header.size_bytes, header.last_offset, header.max_timestamp)
+
+    def distrust_indexes(self) -> bool:
+        """Make indexes anew that contradict the log. Returns whether there was anything to be made."""
+        if not self._is_rebuilt:
+            self.rebuild_indexes()
+            return True
+        return False
 
     def write_indexes(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the index files, the time index with the largest timestamp as its last entry."""
         write = write or _write
-        self.time_index.append(*self.maximum)
-        write(self._fs, self.path(OFFSET_INDEX_SUFFIX), self.offset_index.encode())
-        write(self._fs, self.path(TIME_INDEX_SUFFIX), self.time_index.encode())
+        offset_index, time_index = self._growing_indexes()
+        time_index.append(*self.maximum)
+        write(self._folder.fs, self.path(OFFSET_INDEX_SUFFIX), offset_index.encode())
+        write(self._folder.fs, self.path(TIME_INDEX_SUFFIX), time_index.encode())
         self.write_transaction_index(write)
 
     def write_transaction_index(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the transaction index if it was used; one without entries has no file, as in Kafka."""
         index = self._transaction_index
         if index is not None and len(index):
-            (write or write_atomically)(self._fs, self.path(TRANSACTION_INDEX_SUFFIX), index.encode())
+            (write or write_atomically)(self._folder.fs, self.path(TRANSACTION_INDEX_SUFFIX), index.encode())
         elif index is not None:
-            self._fs.remove(self.path(TRANSACTION_INDEX_SUFFIX))
+            self._folder.fs.remove(self.path(TRANSACTION_INDEX_SUFFIX))
 
     def index_paths(self) -> list[str]:
         return [self.path(suffix) for suffix in INDEX_SUFFIXES]
 
     def delete(self) -> None:
         """Remove the files. Whoever still reads keeps the bytes until it is done."""
+        self.keep()
         # The log goes first: an index without a log is dropped by the next start, while a log
         # without an index would be taken for a segment.
-        self._cache.discard(self)
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
-            self._fs.remove(self.path(suffix))
+            self._folder.fs.remove(self.path(suffix))
 
 
 def _write(fs: FileSystem, path: str, data: bytes) -> None:
+    # Not over the old file: whoever still searches in a mapping of it must not lose its pages.
+    fs.remove(path)
     fs.write_file(path, data)

@@ -1,11 +1,13 @@
 """Records by time: the first at or after a timestamp, and the newest."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader
 from runnel.records.error import RecordError
 from runnel.records.record import Record, read_records
+from runnel.storage.error import StorageError
+from runnel.storage.folder import Folder
 from runnel.storage.segment import Segment
 
 
@@ -17,17 +19,34 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-class SearchedLog(Protocol):
-    """What a search needs of a log."""
-
-    @property
-    def segments(self) -> list[Segment]: ...
-
-    @property
-    def log_start_offset(self) -> int: ...
+class LookupOvertaken(Exception):  # noqa: N818  says what happened
+    """Segments were deleted while somebody searched in them. The search has to begin again."""
 
 
-def offset_for_timestamp(log: SearchedLog, timestamp_ms: int) -> TimestampOffset | None:
+class TimestampLookup(NamedTuple):
+    """A search by time, as a value that a worker thread can be given: it may have to wait for the disk."""
+
+    folder: Folder
+    segments: tuple[Segment, ...]
+    log_start_offset: int
+    timestamp_ms: int | None
+
+    def run(self) -> TimestampOffset | None:
+        """Search, on any thread. Raises `LookupOvertaken`, `ApiError` with CORRUPT_MESSAGE, `StorageError`."""
+        self.folder.check()
+        try:
+            if self.timestamp_ms is None:
+                return _max_timestamp_offset(self)
+            return _offset_for_timestamp(self, self.timestamp_ms)
+        except (StorageError, ApiError) as error:
+            if any(segment.is_gone for segment in self.segments):
+                raise LookupOvertaken from error
+            if isinstance(error, StorageError):
+                self.folder.note(error)
+            raise
+
+
+def _offset_for_timestamp(log: TimestampLookup, timestamp_ms: int) -> TimestampOffset | None:
     """The first record whose timestamp is `timestamp_ms` or later."""
     start_offset = log.log_start_offset
     for segment in log.segments:
@@ -35,7 +54,7 @@ def offset_for_timestamp(log: SearchedLog, timestamp_ms: int) -> TimestampOffset
             continue
         # Timestamps need not rise: a record before the one that the index knows of cannot be
         # newer than it, so nothing older than the found place can match.
-        first = max(segment.time_index.offset(timestamp_ms), start_offset)
+        first = max(_first_offset(segment, timestamp_ms), start_offset)
         for position, header in segment.headers_from(first):
             if header.max_timestamp >= timestamp_ms:
                 for record in _records(segment, position, header):
@@ -44,7 +63,18 @@ def offset_for_timestamp(log: SearchedLog, timestamp_ms: int) -> TimestampOffset
     return None
 
 
-def max_timestamp_offset(log: SearchedLog) -> TimestampOffset | None:
+def _first_offset(segment: Segment, timestamp_ms: int) -> int:
+    """An offset at or before the first record that is not older, from an index entry that the log confirms."""
+    timestamp, offset = segment.time_index.floor(timestamp_ms)
+    if timestamp >= 0:
+        found = segment.find(offset)
+        is_true = found is not None and found[1].base_offset <= offset and found[1].max_timestamp == timestamp
+        if not is_true and segment.distrust_indexes():
+            return _first_offset(segment, timestamp_ms)
+    return offset
+
+
+def _max_timestamp_offset(log: TimestampLookup) -> TimestampOffset | None:
     """The first record with the largest timestamp in the log."""
     newest = max(log.segments, key=lambda segment: segment.maximum[0], default=None)
     if newest is None or newest.maximum[0] < 0:
@@ -60,7 +90,7 @@ def max_timestamp_offset(log: SearchedLog) -> TimestampOffset | None:
     return _scan_for_maximum(log)
 
 
-def _scan_for_maximum(log: SearchedLog) -> TimestampOffset | None:
+def _scan_for_maximum(log: TimestampLookup) -> TimestampOffset | None:
     """Look at every record's time, because the newest of all was deleted by DeleteRecords."""
     best: TimestampOffset | None = None
     for segment in log.segments:

@@ -87,6 +87,9 @@ async def test_what_was_flushed_survives_a_power_loss() -> None:
         await create(broker, flush_messages="1")
         for value in (b"a", b"b", b"c"):
             append(broker, value)
+            end = broker.replicas.get("t", 0).flush_end
+            assert end is not None
+            assert await end is None
         await machine.kill(broker)
         machine.fs.lose_power()
     async with machine.running() as again:

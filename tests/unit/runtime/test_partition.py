@@ -1,7 +1,9 @@
 """The leader's side of one partition."""
 
+import asyncio
 import errno
 import logging
+import threading
 from uuid import UUID
 
 import pytest
@@ -15,6 +17,7 @@ from runnel.runtime.partition import ACKS_ALL, Appended, Partition
 from runnel.runtime.replicas import log_config
 from runnel.storage.log_dir import LogDir
 from runnel.storage.memory_fs import MemoryFileSystem
+from runnel.storage.timestamp_lookup import TimestampLookup
 
 
 class Bench:
@@ -284,3 +287,48 @@ def test_the_log_start_never_goes_back() -> None:
     bench.append(make_batch(b"a", b"b", b"c"))
     bench.partition.delete_records(2)
     assert bench.partition.delete_records(1) == 2
+
+
+# --- searching by time
+
+
+async def test_a_search_by_time_waits_for_the_disk_in_a_thread() -> None:
+    bench = Bench()
+    bench.append(make_batch(b"a", b"b"))
+    may_go_on, threads = threading.Event(), set()
+
+    def hook(_count: int, operation: str, path: str) -> OSError | None:
+        if operation == "read_at":
+            threads.add(threading.current_thread())
+            assert may_go_on.wait(20)
+        return None
+
+    bench.fs.hook = hook
+    searching = asyncio.create_task(bench.partition.find_by_time(NOW_MS + 1))
+    await asyncio.sleep(0)
+    bench.append(make_batch(b"c"))  # the loop goes on meanwhile
+    may_go_on.set()
+    assert await searching == (NOW_MS + 1, 1, 0)
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+async def test_a_search_by_time_begins_again_when_its_segments_go() -> None:
+    bench = Bench()
+    log = bench.partition.log
+    for number in range(4):
+        bench.append(make_batch(b"a", timestamp=NOW_MS + number))
+        log.roll()
+    lookups = []
+    begin = log.begin_lookup
+
+    def begin_and_delete(timestamp_ms: int | None) -> TimestampLookup:
+        lookups.append(begin(timestamp_ms))
+        if len(lookups) == 1:
+            log.advance_log_start(2)
+            assert log.apply_retention(0) == 2
+        return lookups[-1]
+
+    log.begin_lookup = begin_and_delete  # type: ignore[method-assign]
+    assert await bench.partition.find_by_time(NOW_MS) == (NOW_MS + 2, 2, 0)
+    assert len(lookups) == 2

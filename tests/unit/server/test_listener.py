@@ -189,29 +189,6 @@ def test_a_sweep_that_fails_is_not_the_last(
     assert caplog.records[0].getMessage() == "looking through the connections failed"
 
 
-def test_the_descriptor_limit_is_raised_and_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = [(1024, 4096)]
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
-    assert listener._descriptor_limit() == 4096 - listener.RESERVED_DESCRIPTORS
-    limits[:] = [(100, 100)]
-    assert listener._descriptor_limit() == 1
-
-
-def test_a_system_that_states_no_descriptor_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Infinity is -1 in some systems, and others refuse it as the limit that they themselves state."""
-
-    def refuse(_: int, new: tuple[int, int]) -> None:
-        raise ValueError("not allowed to raise maximum limit")
-
-    infinity = resource.RLIM_INFINITY
-    monkeypatch.setattr(resource, "setrlimit", refuse)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, infinity))
-    assert listener._descriptor_limit() == 1024 - listener.RESERVED_DESCRIPTORS
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (infinity, infinity))
-    assert listener._descriptor_limit() > 10**9
-
-
 def test_a_port_that_is_taken_leaves_nothing_behind(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

@@ -68,7 +68,7 @@ def test_kafka_s_tool_reads_our_files(tmp_path: Path) -> None:
     assert offsets[-1].startswith("| offset: 599 CreateTime: 1700000001992 ")
     for segment in log.segments:
         for entry in range(len(segment.offset_index)):
-            place = f"offset: {segment.offset_index.offset(entry)} position: {segment.offset_index.positions[entry]}"
+            place = f"offset: {segment.offset_index.offset(entry)} position: {segment.offset_index.position(entry)}"
             assert f"\n{place}\n" in text
     checked = dump("--index-sanity-check", "--files", indexes)
     assert checked.count("passed sanity check") == 4

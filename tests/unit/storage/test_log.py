@@ -359,14 +359,34 @@ def test_a_flush_that_a_truncation_overtook_counts_for_nothing(bench) -> None:
     assert log.recovery_point == 0
 
 
-def test_flush_messages_flushes_within_the_append(bench) -> None:
+def test_flush_messages_is_told_when_it_is_due(bench) -> None:
     log = bench.open(LogConfig(flush_messages=3))
     bench.append(log, b"a", b"b")
-    assert log.recovery_point == 0
+    assert not log.is_flush_wanted
     bench.append(log, b"c")
-    assert log.recovery_point == 3
+    assert log.is_flush_wanted
+    flush = log.begin_flush()
     bench.append(log, b"d", b"e")
-    assert log.recovery_point == 3
+    assert not log.is_flush_wanted  # what the flush covers that has begun does not count
+    flush.run()
+    log.end_flush(flush)
+    bench.append(log, b"f")
+    assert log.is_flush_wanted
+
+
+def test_a_flush_syncs_the_folder_only_when_it_has_new_names(bench) -> None:
+    log = bench.open()
+    bench.append(log, b"a")
+    log.flush()
+    before = bench.fs.calls["sync_directory", "t-0"]
+    for _ in range(3):
+        bench.append(log, b"a")
+        log.flush()
+    assert bench.fs.calls["sync_directory", "t-0"] == before
+    bench.append(log, b"a")
+    log.roll()
+    log.flush()
+    assert bench.fs.calls["sync_directory", "t-0"] == before + 1
 
 
 def test_without_flush_messages_no_append_syncs(bench) -> None:
@@ -455,7 +475,9 @@ def test_damage_in_the_middle_is_told_to_the_reader_and_stays_its_own(bench) -> 
     damaged[size + 16] = 99  # the magic of the second batch
     bench.fs.open("/data/t-0/00000000000000000000.log").write_at(damaged, 0)
     with pytest.raises(ApiError) as caught:
-        log.read(2, EVERYTHING, 3, min_one_batch=True)
+        log.read(1, EVERYTHING, 3, min_one_batch=True)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert f"00000000000000000000.log at {size}" in caught.value.message
+    assert read_header(log.read(2, EVERYTHING, 3, min_one_batch=True)).base_offset == 2
     assert read_header(log.read(0, size, 3, min_one_batch=True)).base_offset == 0
     assert not bench.folder.is_offline

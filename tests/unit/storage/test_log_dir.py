@@ -314,6 +314,9 @@ def test_reading_a_deleted_partition_blames_no_disk(fs, bench, open_dir) -> None
         bench.append(log, b"v")
     log_dir.delete("t", 0)
     log_dir.purge()
+    assert len(bench.values(log)) == 20
+    for segment in log.segments:
+        segment.forget()
     with pytest.raises(StorageError):
         log.read(0, 1000, 20, min_one_batch=True)
     assert not log_dir.is_offline

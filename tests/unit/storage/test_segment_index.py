@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.storage.offset_index import CorruptIndex, OffsetIndex
-from runnel.storage.time_index import TimeIndex
+from runnel.storage.offset_index import AnyOffsetIndex, CorruptIndex, OffsetIndex, SealedOffsetIndex
+from runnel.storage.time_index import AnyTimeIndex, SealedTimeIndex, TimeIndex
 
 BASE = 1000
 
@@ -24,21 +24,37 @@ def time_index() -> TimeIndex:
     return index
 
 
+def offset_indexes() -> list[AnyOffsetIndex]:
+    """As it grows, as it is read to go on, as it is searched in its file."""
+    data = offset_index().encode()
+    return [offset_index(), OffsetIndex.decode(data, BASE, 2**31), SealedOffsetIndex(data, BASE, 2**31)]
+
+
+def time_indexes() -> list[AnyTimeIndex]:
+    data = time_index().encode()
+    return [time_index(), TimeIndex.decode(data, BASE), SealedTimeIndex(data, BASE)]
+
+
 def test_offset_entries_are_eight_big_endian_bytes() -> None:
     assert offset_index().encode() == bytes.fromhex("00000009 00001068 00000014 00002328 000001f4 7fffffff")
 
 
 def test_offset_index_reads_back() -> None:
-    index = OffsetIndex.decode(offset_index().encode(), BASE, 2**31)
-    assert len(index) == 3
-    assert index.encode() == offset_index().encode()
+    for index in offset_indexes():
+        assert len(index) == 3
+        assert index.encode() == offset_index().encode()
+        assert [(index.offset(entry), index.position(entry)) for entry in range(3)] == [
+            (1009, 4200),
+            (1020, 9000),
+            (1500, 2**31 - 1),
+        ]
 
 
 @pytest.mark.parametrize(
-    ("offset", "position"), [(1000, 0), (1008, 0), (1009, 4200), (1019, 4200), (1020, 9000), (9999, 2**31 - 1)]
+    ("offset", "entry"), [(1000, -1), (1008, -1), (1009, 0), (1019, 0), (1020, 1), (1499, 1), (1500, 2), (9999, 2)]
 )
-def test_offset_lookup_gives_the_last_entry_not_above(offset: int, position: int) -> None:
-    assert offset_index().position(offset) == position
+def test_offset_lookup_gives_the_last_entry_not_above(offset: int, entry: int) -> None:
+    assert [index.find(offset) for index in offset_indexes()] == [entry] * 3
 
 
 @pytest.mark.parametrize(("offset", "left"), [(1000, 0), (1009, 0), (1010, 1), (1020, 1), (1021, 2), (9999, 3)])
@@ -61,6 +77,8 @@ def test_offset_index_forgets_the_end(offset: int, left: int) -> None:
 def test_an_impossible_offset_index_is_refused(data: bytes, log_size_bytes: int) -> None:
     with pytest.raises(CorruptIndex):
         OffsetIndex.decode(data, BASE, log_size_bytes)
+    with pytest.raises(CorruptIndex):
+        SealedOffsetIndex(data, BASE, log_size_bytes)
 
 
 def test_time_entries_are_twelve_big_endian_bytes() -> None:
@@ -68,8 +86,9 @@ def test_time_entries_are_twelve_big_endian_bytes() -> None:
 
 
 def test_time_index_reads_back() -> None:
-    assert TimeIndex.decode(time_index().encode(), BASE).last() == (5_000_000_000_010, 1020)
-    assert TimeIndex.decode(b"", BASE).last() == (-1, BASE)
+    assert [index.last() for index in time_indexes()] == [(5_000_000_000_010, 1020)] * 3
+    assert [index.encode() for index in time_indexes()] == [time_index().encode()] * 3
+    assert TimeIndex.decode(b"", BASE).last() == SealedTimeIndex(b"", BASE).last() == (-1, BASE)
 
 
 def test_time_index_takes_only_larger_timestamps() -> None:
@@ -83,10 +102,16 @@ def test_time_index_takes_only_larger_timestamps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "offset"), [(0, 1000), (5_000_000_000_000, 1009), (5_000_000_000_009, 1009), (2**62, 1020)]
+    ("timestamp", "entry"),
+    [
+        (0, (-1, 1000)),
+        (5_000_000_000_000, (5_000_000_000_000, 1009)),
+        (5_000_000_000_009, (5_000_000_000_000, 1009)),
+        (2**62, (5_000_000_000_010, 1020)),
+    ],
 )
-def test_time_lookup_gives_where_to_begin(timestamp: int, offset: int) -> None:
-    assert time_index().offset(timestamp) == offset
+def test_time_lookup_gives_where_to_begin(timestamp: int, entry: tuple[int, int]) -> None:
+    assert [index.floor(timestamp) for index in time_indexes()] == [entry] * 3
 
 
 @pytest.mark.parametrize(("offset", "left"), [(1009, 0), (1010, 1), (1020, 1), (1021, 2)])
@@ -109,11 +134,31 @@ def test_time_index_forgets_the_end(offset: int, left: int) -> None:
 def test_an_impossible_time_index_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptIndex):
         TimeIndex.decode(data, BASE)
+    with pytest.raises(CorruptIndex):
+        SealedTimeIndex(data, BASE)
+
+
+@given(st.sets(st.integers(0, 2**31 - 1), max_size=70), st.lists(st.integers(0, 2**31), min_size=1))
+def test_the_file_answers_like_the_arrays(numbers: set[int], asked: list[int]) -> None:
+    offsets, times = OffsetIndex(BASE), TimeIndex(BASE)
+    for position, number in enumerate(sorted(numbers), 1):
+        offsets.append(BASE + number, position)
+        times.append(number * 1000, BASE + number)
+    sealed_offsets = SealedOffsetIndex(offsets.encode(), BASE, 2**31)
+    sealed_times = SealedTimeIndex(times.encode(), BASE)
+    for number in [*asked, *numbers]:
+        assert sealed_offsets.find(BASE + number) == offsets.find(BASE + number)
+        assert sealed_times.floor(number * 1000) == times.floor(number * 1000)
 
 
 @given(st.binary(max_size=100), st.integers(0, 2**31))
 def test_any_bytes_are_an_index_or_refused(data: bytes, log_size_bytes: int) -> None:
-    for decode in (lambda: OffsetIndex.decode(data, BASE, log_size_bytes), lambda: TimeIndex.decode(data, BASE)):
+    for decode in (
+        lambda: OffsetIndex.decode(data, BASE, log_size_bytes),
+        lambda: SealedOffsetIndex(data, BASE, log_size_bytes),
+        lambda: TimeIndex.decode(data, BASE),
+        lambda: SealedTimeIndex(data, BASE),
+    ):
         try:
             assert decode().encode() == data
         except CorruptIndex:

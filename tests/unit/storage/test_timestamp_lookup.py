@@ -8,6 +8,7 @@ from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import read_header, set_log_append_time
 from runnel.records.compression import Compression
 from runnel.storage.log_config import LogConfig
+from runnel.storage.timestamp_lookup import LookupOvertaken
 
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=80)
 
@@ -80,3 +81,38 @@ def test_every_search_agrees_with_a_full_scan(make_bench, batches, start: float,
     newest = max(times, key=lambda pair: (pair[0], -pair[1]), default=None)
     found = log.max_timestamp_offset()
     assert (found and found[:2]) == newest
+
+
+@pytest.mark.parametrize("entry", range(8))
+def test_a_wrong_entry_of_the_index_leads_nobody_astray(bench, entry: int) -> None:
+    """Index files have no checksum. An entry that claims a later offset would lead past records that are there."""
+    log = bench.open(LogConfig(segment_bytes=2000, index_interval_bytes=50))
+    for number in range(60):
+        bench.append(log, b"v", timestamps=(number,))
+    log.close()
+    name = bench.files(".timeindex")[0]
+    data = bytearray(bench.contents(name))
+    assert len(data) // 12 > entry + 4
+    data[12 * entry + 11] += 5  # the last byte of the entry's offset
+    bench.fs.write_file(f"/data/t-0/{name}", bytes(data))
+    log = bench.open(LogConfig(segment_bytes=2000, index_interval_bytes=50), recovery_point=60, is_clean=True)
+    assert [log.offset_for_timestamp(number)[1] for number in range(60)] == list(range(60))
+
+
+def test_a_search_that_retention_overtakes_begins_again(bench) -> None:
+    log = bench.open(SMALL)
+    for number in range(20):
+        bench.append(log, b"v", timestamps=(number,))
+    log.close()
+    log = bench.open(SMALL, recovery_point=20, is_clean=True)
+    lookup = log.begin_lookup(3)
+    log.advance_log_start(10)
+    assert log.apply_retention(0) > 1
+    assert lookup.run() == (3, 3, 0)  # below the start by now, which whoever asked looks at
+    for segment in lookup.segments:
+        segment.forget()
+    with pytest.raises(LookupOvertaken):
+        lookup.run()
+    assert not bench.folder.is_offline
+    assert log.begin_lookup(3).run() == (10, 10, 0)
+    assert bench.files(".timeindex")[0] >= f"{log.segments[0].base_offset:020d}.timeindex"

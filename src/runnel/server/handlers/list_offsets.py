@@ -1,4 +1,7 @@
-"""ListOffsets: offsets by name (earliest, latest, newest timestamp) and by time."""
+"""ListOffsets: offsets by name (earliest, latest, newest timestamp) and by time.
+
+Searching by time may have to read from the disk, so it happens in a worker thread.
+"""
 
 from collections import Counter
 from enum import IntEnum
@@ -64,7 +67,7 @@ async def list_offsets(ctx: RequestContext, request: ListOffsetsRequest) -> List
             try:
                 if asked_times[topic.name, asked.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
-                reply.partitions.append(_look_up(ctx, request, topic.name, asked))
+                reply.partitions.append(await _look_up(ctx, request, topic.name, asked))
             except ApiError as error:
                 reply.partitions.append(_refusal(asked, error.code))
             except StorageError:
@@ -72,7 +75,7 @@ async def list_offsets(ctx: RequestContext, request: ListOffsetsRequest) -> List
     return response
 
 
-def _look_up(
+async def _look_up(
     ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsRequestPartition
 ) -> ListOffsetsResponsePartition:
     if not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
@@ -82,14 +85,14 @@ def _look_up(
     partition = ctx.broker.replicas.get(topic, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
     readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
-    timestamp, offset, leader_epoch = _find(partition, asked.timestamp, readable)
+    timestamp, offset, leader_epoch = await _find(partition, asked.timestamp, readable)
     reply = ListOffsetsResponsePartition(partition_index=asked.partition_index, timestamp=timestamp, offset=offset)
     if ctx.version >= FIRST_VERSION_WITH_LEADER_EPOCH:
         reply.leader_epoch = leader_epoch
     return reply
 
 
-def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int, int]:
+async def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int, int]:
     """Timestamp, offset and leader epoch of what `timestamp` names; -1 for all three when there is nothing."""
     nothing = (-1, -1, -1)
     log = partition.log
@@ -101,11 +104,11 @@ def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int
         case Name.LATEST_TIERED | Name.EARLIEST_PENDING_UPLOAD:
             return nothing  # nothing is tiered
         case Name.MAX_TIMESTAMP:
-            found = log.max_timestamp_offset()
+            found = await partition.find_by_time(None)
         case _ if timestamp < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning")
         case _:
-            found = log.offset_for_timestamp(timestamp)
+            found = await partition.find_by_time(timestamp)
     if found is None or found.offset >= readable:
         return nothing
     return found.timestamp, found.offset, _epoch_at(partition, found.offset)

@@ -1,8 +1,9 @@
 """Produce: batches come in, are checked, get their offsets and go to the log as the bytes they are.
 
-The way of a request: find each partition, check each batch, append them, reply. Checks that
-open compressed batches run in a worker thread; the requests of one connection are served
-one after the other, so a producer's batches never overtake each other there.
+The way of a request: find each partition, check each batch, append them, wait for the flushes
+that `flush.messages` wants, reply. Checks that open compressed batches run in a worker thread,
+and so do flushes; the requests of one connection are served one after the other, so a
+producer's batches never overtake each other there.
 """
 
 import asyncio
@@ -89,6 +90,9 @@ async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceRespon
     if request.acks == NO_ACKS:
         _close_on_error(writes)
         return None
+    flushed = [write for write in writes if write.partition is not None and write.partition.flush_end is not None]
+    if flushed:
+        await _wait_for_flushes(flushed)
     return response
 
 
@@ -243,6 +247,16 @@ def _append(ctx: RequestContext, acks: int, writes: Sequence[_Write]) -> None:
         write.reply.base_offset = appended.base_offset
         write.reply.log_append_time_ms = appended.log_append_time
         write.reply.log_start_offset = partition.log.log_start_offset
+
+
+async def _wait_for_flushes(writes: Sequence[_Write]) -> None:
+    """Wait until what was written is on the disk, or is known not to be."""
+    ends = [(write, end) for write in writes if (end := cast("Partition", write.partition).flush_end) is not None]
+    await asyncio.wait({end for _, end in ends})
+    for write, end in ends:
+        if not write.reply.error_code and (end.cancelled() or end.result() is not None):
+            write.reply.base_offset = -1
+            write.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the records could not be forced to disk"))
 
 
 def _close_on_error(writes: Sequence[_Write]) -> None:

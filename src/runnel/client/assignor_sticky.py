@@ -1,0 +1,181 @@
+"""Kafka's `sticky` and `cooperative-sticky`: as even as subscriptions allow, with as few moves as that needs.
+
+First everybody keeps what it rightly has: of two that claim a partition the one of the younger
+generation, and nobody when they are of the same. Then what nobody has goes to whoever has least.
+Then partitions move from those who have more to those who have at least two fewer, until nothing can.
+
+The cooperative one adds a rule: what moves from one living member to another is given to nobody
+this time. Its owner lets go of it first, and the group rebalances once more (KIP-429).
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from struct import Struct
+
+from runnel.client.assignor import Assigned, Claim, Member, Owned, wanted_partitions
+from runnel.protocol.codec import decode, encode
+from runnel.protocol.consumer_protocol import NO_GENERATION, ConsumerProtocolTopicPartition, flatten, group_by_topic
+from runnel.protocol.errors import RemoteProtocolError
+from runnel.protocol.message import Message, message, wire
+from runnel.protocol.primitive import INT32, array
+
+_GENERATION = Struct(">i")
+
+
+@message(versions="0-1")
+class StickyAssignorUserData(Message):
+    """What a member of an eager group had before it let go of everything in order to join."""
+
+    previous_assignment: list[ConsumerProtocolTopicPartition] = wire(array(ConsumerProtocolTopicPartition), "0+")
+    generation: int = wire(INT32, "1+", default=NO_GENERATION, ignorable=True)
+
+
+class StickyAssignor:
+    """Eager: what a member had travels in the user data, since it has nothing any more."""
+
+    name = "sticky"
+    is_cooperative = False
+
+    def user_data(self, owned: tuple[Owned, ...], generation_id: int) -> bytes | None:
+        """What the member had."""
+        if not owned:
+            return None
+        return encode(StickyAssignorUserData(previous_assignment=group_by_topic(owned), generation=generation_id), 1)
+
+    def read_member(
+        self, member_id: str, group_instance_id: str | None, topics: frozenset[str], claim: Claim
+    ) -> Member:
+        """A member with what its user data says; what cannot be read claims nothing."""
+        data = claim.user_data or b""
+        for version in (1, 0):
+            try:
+                found, _ = decode(StickyAssignorUserData, data, version)
+            except RemoteProtocolError:
+                continue
+            owned = tuple(flatten(found.previous_assignment))
+            return Member(member_id, topics, group_instance_id, owned, found.generation)
+        return Member(member_id, topics, group_instance_id)
+
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+        """Divide with as few moves as balance needs."""
+        return assign_sticky(members, partition_counts)
+
+
+class CooperativeStickyAssignor:
+    """Cooperative: a member joins with what it has."""
+
+    name = "cooperative-sticky"
+    is_cooperative = True
+
+    def user_data(self, _owned: tuple[Owned, ...], generation_id: int) -> bytes | None:
+        """The generation, for leaders that know no newer subscriptions."""
+        return _GENERATION.pack(generation_id)
+
+    def read_member(
+        self, member_id: str, group_instance_id: str | None, topics: frozenset[str], claim: Claim
+    ) -> Member:
+        """A member with what it says it owns."""
+        generation_id = claim.generation_id
+        if generation_id == NO_GENERATION and claim.user_data and len(claim.user_data) >= _GENERATION.size:
+            (generation_id,) = _GENERATION.unpack_from(claim.user_data)
+        return Member(member_id, topics, group_instance_id, claim.owned, generation_id)
+
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+        """Divide, but give nobody what somebody else has still to let go of."""
+        assigned = assign_sticky(members, partition_counts)
+        owners = {target: member.member_id for member in members for target in member.owned}
+        return {
+            member_id: [target for target in targets if owners.get(target, member_id) == member_id]
+            for member_id, targets in assigned.items()
+        }
+
+
+def assign_sticky(members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+    """Who gets what."""
+    ordered = sorted(members, key=lambda member: member.order)
+    wanted = wanted_partitions(ordered, partition_counts)
+    shares = {member.member_id: _Share(member) for member in ordered}
+    for target, member_id in _rightful_owners(ordered, set(wanted)).items():
+        shares[member_id].add(target)
+    free = set(wanted).difference(*(share.targets for share in shares.values()))
+    by_topic = {
+        topic: [share for share in shares.values() if topic in share.member.topics]
+        for topic in dict.fromkeys(topic for topic, _ in wanted)
+    }
+    # What few can take is given out first, or the others might be full of what many could have taken.
+    order = sorted(free, key=lambda target: (len(by_topic[target[0]]), target))
+    if len({member.topics for member in ordered}) == 1:
+        _deal_evenly(list(shares.values()), order)
+    else:
+        for target in order:
+            min(by_topic[target[0]], key=lambda share: share.size).add(target)
+        _even_out(list(shares.values()), by_topic)
+    return {member_id: sorted(share.targets) for member_id, share in shares.items()}
+
+
+class _Share:
+    """What a member gets."""
+
+    __slots__ = ("member", "targets")
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.targets: set[Owned] = set()
+
+    @property
+    def size(self) -> int:
+        return len(self.targets)
+
+    def add(self, target: Owned) -> None:
+        self.targets.add(target)
+
+
+def _rightful_owners(members: Iterable[Member], wanted: set[Owned]) -> dict[Owned, str]:
+    claims: dict[Owned, list[Member]] = defaultdict(list)
+    for member in members:
+        for target in dict.fromkeys(member.owned):
+            if target in wanted and target[0] in member.topics:
+                claims[target].append(member)
+    owners = {}
+    for target, claimants in claims.items():
+        youngest = max(member.generation_id for member in claimants)
+        rightful = [member for member in claimants if member.generation_id == youngest]
+        if len(rightful) == 1:
+            owners[target] = rightful[0].member_id
+    return owners
+
+
+def _deal_evenly(shares: list[_Share], free: list[Owned]) -> None:
+    """All want the same: so many each, and one more for some; those who have one more already keep it."""
+    total = len(free) + sum(share.size for share in shares)
+    least, more = divmod(total, len(shares))
+    rest = list(free)
+    for share in sorted(shares, key=lambda share: -share.size):
+        keep = least
+        if more and share.size > least:
+            keep += 1
+            more -= 1
+        surplus = sorted(share.targets)[keep:]
+        share.targets.difference_update(surplus)
+        rest += surplus
+    heap = [(share.size, index) for index, share in enumerate(shares)]
+    heapq.heapify(heap)
+    for target in rest:
+        size, index = heapq.heappop(heap)
+        shares[index].add(target)
+        heapq.heappush(heap, (size + 1, index))
+
+
+def _even_out(shares: list[_Share], by_topic: Mapping[str, list[_Share]]) -> None:
+    """Move single partitions while that evens out; each move lessens the sum of squares, so it ends."""
+    moved = True
+    while moved:
+        moved = False
+        for giver in sorted(shares, key=lambda share: -share.size):
+            for target in sorted(giver.targets):
+                taker = min(by_topic[target[0]], key=lambda share: share.size)
+                if giver.size - taker.size >= 2:
+                    giver.targets.remove(target)
+                    taker.add(target)
+                    moved = True

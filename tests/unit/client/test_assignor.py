@@ -1,0 +1,199 @@
+"""Assignors: cases worked out with Kafka's rules, and what must hold for any group."""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runnel.client.assignor import Assigned, Assignor, Claim, Member
+from runnel.client.assignor_range import RangeAssignor
+from runnel.client.assignor_round_robin import RoundRobinAssignor
+from runnel.client.assignor_sticky import CooperativeStickyAssignor, StickyAssignor, assign_sticky
+
+ALL: list[Assignor] = [RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor()]
+
+
+def member(member_id: str, *topics: str, instance: str | None = None) -> Member:
+    return Member(member_id, frozenset(topics), instance)
+
+
+def spans(**assigned: str) -> Assigned:
+    """`m="t1:0,1 t2:2"` as an assignment."""
+    return {
+        member_id: [
+            (topic, int(number))
+            for part in text.split()
+            for topic, numbers in [part.split(":")]
+            for number in numbers.split(",")
+        ]
+        for member_id, text in assigned.items()
+    }
+
+
+RANGE_CASES = {
+    "one takes all": ([member("c1", "t")], {"t": 3}, spans(c1="t:0,1,2")),
+    "an absent topic": ([member("c1", "t")], {}, spans(c1="")),
+    "more members than partitions": ([member("c1", "t"), member("c2", "t")], {"t": 1}, spans(c1="t:0", c2="")),
+    "only what is wanted": ([member("c1", "t")], {"t": 3, "other": 3}, spans(c1="t:0,1,2")),
+    "each topic by itself": (
+        [member("c1", "t1", "t2"), member("c2", "t1", "t2")],
+        {"t1": 3, "t2": 3},
+        spans(c1="t1:0,1 t2:0,1", c2="t1:2 t2:2"),
+    ),
+    "different wishes": (
+        [member("c1", "t1"), member("c2", "t1", "t2"), member("c3", "t1")],
+        {"t1": 3, "t2": 2},
+        spans(c1="t1:0", c2="t1:1 t2:0,1", c3="t1:2"),
+    ),
+    "static members first, by their names": (
+        [member("c1", "t"), member("c2", "t", instance="z"), member("c3", "t", instance="a")],
+        {"t": 4},
+        spans(c3="t:0,1", c2="t:2", c1="t:3"),
+    ),
+}
+
+ROUND_ROBIN_CASES = {
+    "one takes all": ([member("c1", "t1", "t2")], {"t1": 1, "t2": 2}, spans(c1="t1:0 t2:0,1")),
+    "more members than partitions": ([member("c1", "t"), member("c2", "t")], {"t": 1}, spans(c1="t:0", c2="")),
+    "over the bounds of topics": (
+        [member("c1", "t1", "t2"), member("c2", "t1", "t2")],
+        {"t1": 3, "t2": 3},
+        spans(c1="t1:0,2 t2:1", c2="t1:1 t2:0,2"),
+    ),
+    "passing over who does not want": (
+        [member("c1", "t1"), member("c2", "t1", "t2"), member("c3", "t1")],
+        {"t1": 3, "t2": 2},
+        spans(c1="t1:0", c2="t1:1 t2:0,1", c3="t1:2"),
+    ),
+    "static members first": (
+        [member("c1", "t"), member("c2", "t", instance="z")],
+        {"t": 3},
+        spans(c2="t:0,2", c1="t:1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RANGE_CASES)
+def test_range_divides_as_kafka_does(case: str) -> None:
+    members, counts, expected = RANGE_CASES[case]
+    assert RangeAssignor().assign(members, counts) == expected
+
+
+@pytest.mark.parametrize("case", ROUND_ROBIN_CASES)
+def test_round_robin_divides_as_kafka_does(case: str) -> None:
+    members, counts, expected = ROUND_ROBIN_CASES[case]
+    assert RoundRobinAssignor().assign(members, counts) == expected
+
+
+TOPICS = ["a", "b", "c", "d"]
+counts_of_topics = st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 9))
+wishes = st.lists(st.frozensets(st.sampled_from(TOPICS)), min_size=1, max_size=6)
+
+
+def gather(assigned: Mapping[str, list[tuple[str, int]]]) -> list[tuple[str, int]]:
+    return sorted(target for targets in assigned.values() for target in targets)
+
+
+def wanted(members: list[Member], counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    topics = frozenset[str]().union(*(member.topics for member in members))
+    return sorted((topic, number) for topic in topics for number in range(counts.get(topic, 0)))
+
+
+@pytest.mark.parametrize("assignor", ALL, ids=lambda assignor: assignor.name)
+@given(counts=counts_of_topics, wishes=wishes)
+def test_every_wanted_partition_goes_to_one_who_wants_it(
+    assignor: Assignor, counts: dict[str, int], wishes: list[frozenset[str]]
+) -> None:
+    members = [Member(f"m{number}", topics) for number, topics in enumerate(wishes)]
+    assigned = assignor.assign(members, counts)
+    assert gather(assigned) == wanted(members, counts)
+    for one in members:
+        assert {topic for topic, _ in assigned[one.member_id]} <= one.topics
+
+
+def is_balanced(members: list[Member], assigned: Assigned) -> bool:
+    """Nobody has two more than another who could take one of them."""
+    for one, other in combinations(members, 2):
+        for giver, taker in ((one, other), (other, one)):
+            mine, theirs = assigned[giver.member_id], assigned[taker.member_id]
+            if len(mine) - len(theirs) >= 2 and any(topic in taker.topics for topic, _ in mine):
+                return False
+    return True
+
+
+def after(members: list[Member], assigned: Assigned, generation_id: int) -> list[Member]:
+    return [
+        Member(one.member_id, one.topics, None, tuple(assigned.get(one.member_id, ())), generation_id)
+        for one in members
+    ]
+
+
+@given(counts=counts_of_topics, wishes=wishes, joining=wishes, leaving=st.integers(0, 5))
+def test_sticky_stays_balanced_as_members_come_and_go(
+    counts: dict[str, int], wishes: list[frozenset[str]], joining: list[frozenset[str]], leaving: int
+) -> None:
+    members = [Member(f"m{number}", topics) for number, topics in enumerate(wishes)]
+    assigned = assign_sticky(members, counts)
+    assert is_balanced(members, assigned)
+    members = after(members, assigned, 1)
+    assert assign_sticky(members, counts) == assigned  # nothing changed, so nothing moves
+    members = members[min(leaving, len(members) - 1) :]
+    members += [Member(f"n{number}", topics) for number, topics in enumerate(joining)]
+    assigned = assign_sticky(members, counts)
+    assert is_balanced(members, assigned)
+    assert gather(assigned) == wanted(members, counts)
+
+
+@given(count=st.integers(0, 40), size=st.integers(1, 8), leaving=st.integers(1, 7))
+def test_only_what_a_leaver_had_moves_among_equals(count: int, size: int, leaving: int) -> None:
+    members = [Member(f"m{number}", frozenset("a")) for number in range(size)]
+    assigned = assign_sticky(members, {"a": count})
+    stayers = after(members, assigned, 1)[min(leaving, size - 1) :]
+    again = assign_sticky(stayers, {"a": count})
+    for one in stayers:
+        assert set(assigned[one.member_id]) <= set(again[one.member_id])
+
+
+def test_a_newcomer_gets_no_more_than_its_share() -> None:
+    members = [member("c1", "t"), member("c2", "t")]
+    first = assign_sticky(members, {"t": 6})
+    again = assign_sticky([*after(members, first, 1), member("c0", "t")], {"t": 6})
+    assert {name: len(targets) for name, targets in again.items()} == {"c0": 2, "c1": 2, "c2": 2}
+    assert set(again["c1"]) < set(first["c1"])
+    assert set(again["c2"]) < set(first["c2"])
+
+
+def test_of_two_claims_the_younger_counts_and_of_equal_ones_none() -> None:
+    old = Member("old", frozenset("t"), None, (("t", 0), ("t", 1)), 4)
+    new = Member("new", frozenset("t"), None, (("t", 0), ("t", 1)), 5)
+    third = Member("third", frozenset("t"), None, (("t", 2),), 5)
+    assert assign_sticky([old, new, third], {"t": 6})["new"][:2] == [("t", 0), ("t", 1)]
+    rival = Member("rival", frozenset("t"), None, (("t", 2), ("t", 3)), 5)
+    assigned = assign_sticky([third, rival], {"t": 4})
+    assert ("t", 3) in assigned["rival"]
+    assert gather(assigned) == [("t", number) for number in range(4)]
+
+
+def test_cooperative_gives_nobody_what_another_still_has() -> None:
+    assignor = CooperativeStickyAssignor()
+    both = [Member("c1", frozenset("t"), None, (("t", 0), ("t", 1), ("t", 2), ("t", 3)), 1), member("c2", "t")]
+    first = assignor.assign(both, {"t": 4})
+    assert first == spans(c1="t:0,1", c2="")
+    second = assignor.assign(after(both, first, 2), {"t": 4})
+    assert second == spans(c1="t:0,1", c2="t:2,3")
+
+
+@pytest.mark.parametrize("assignor", [StickyAssignor(), CooperativeStickyAssignor()], ids=lambda found: found.name)
+def test_what_a_member_has_travels_to_the_leader(assignor: Assignor) -> None:
+    owned = (("t", 0), ("t", 2), ("u", 1))
+    data = assignor.user_data(owned, 7)
+    if assignor.is_cooperative:
+        assert data == b"\0\0\0\7"
+        claim = Claim(data, owned)
+    else:
+        assert data == b"\0\0\0\2\0\1t\0\0\0\2\0\0\0\0\0\0\0\2\0\1u\0\0\0\1\0\0\0\1\0\0\0\7"
+        claim = Claim(data)
+    assert assignor.read_member("m", None, frozenset("tu"), claim) == Member("m", frozenset("tu"), None, owned, 7)
+    assert assignor.read_member("m", "i", frozenset("t"), Claim(b"\xff")) == Member("m", frozenset("t"), "i")
