@@ -12,11 +12,12 @@ def explain(error: Exception) -> str | None:
     from runnel.records.error import RecordError
     from runnel.spark.error import SparkSourceError
     from runnel.storage.error import StorageError
+    from runnel.storage.folder_identity import ForeignFolder
 
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
-    known = (ApiError, ClientError, ConfigError, RecordError, RemoteProtocolError, SparkSourceError, StorageError)
-    return " ".join(str(error).split()) if isinstance(error, known) else None
+    known = (ApiError, ClientError, ConfigError, ForeignFolder, RecordError, RemoteProtocolError, SparkSourceError)
+    return " ".join(str(error).split()) if isinstance(error, (*known, StorageError)) else None

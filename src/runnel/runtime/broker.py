@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import uuid4
 
 from runnel.base.clock import Clock, SystemClock
 from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, WORKER_THREADS_MAX
@@ -29,6 +30,7 @@ from runnel.runtime.log_care import LogCare
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
+from runnel.storage.folder_identity import ForeignFolder, check_identity, read_identity, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
 from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log_dir import LogDir
@@ -83,10 +85,14 @@ class Broker:
         self.metadata = ClusterMetadata(self._store)
         await self.metadata.load()
         self._apply_dynamic_config()
+        self.cluster_id = await load_cluster_id(self.metadata.store)
+        # All folders are looked at before any of them is touched.
+        is_new = {path: self._is_new_folder(path) for path in self.config.log_directories}
         for path in self.config.log_directories:
             self.log_dirs.append(self._open_log_dir(path))
+            if is_new[path]:
+                write_identity(self._fs, str(path), self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
-        self.cluster_id = await load_cluster_id(self.metadata.store)
         self.replicas = Replicas(
             self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker, self.worker
         )
@@ -132,8 +138,18 @@ class Broker:
 
     def _embedded_store(self) -> EmbeddedStore:
         folder = self.config.log_directories[0]
+        identity = read_identity(self._fs, str(folder))
+        if identity is not None and not (folder / STORE_FILE_NAME).exists():
+            # A store made now would be of another cluster, and would stay in a folder that is not ours.
+            raise ForeignFolder(
+                f"{folder} belongs to cluster {identity.cluster_id}, but {STORE_FILE_NAME}, which says what is in it, "
+                "is not there"
+            )
         self._fs.make_directory(str(folder))
         return EmbeddedStore(folder / STORE_FILE_NAME)
+
+    def _is_new_folder(self, path: Path) -> bool:
+        return check_identity(self._fs, str(path), self.cluster_id, self.broker_id) is None
 
     def _open_log_dir(self, path: Path) -> LogDir:
         log_dir = LogDir.open(

@@ -154,3 +154,12 @@ def test_starting_a_broker_imports_nothing_it_does_not_need() -> None:
     loaded = set(done.stdout.split())
     unwanted = {"rich", "runnel.client", "runnel.testing", "runnel.cli.topic", "lz4", "cramjam", "zstandard", "pytest"}
     assert not loaded & unwanted
+
+
+def test_a_folder_of_another_cluster_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=theirs\nnode.id=1\n")
+    status, words = failed("--data", str(tmp_path), "--listen", "127.0.0.1:0")
+    assert status == 1
+    line = words.splitlines()[-1]
+    assert line.startswith(f"runnel: {tmp_path} belongs to cluster theirs, ")
+    assert "Traceback" not in words

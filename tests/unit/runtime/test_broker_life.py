@@ -1,5 +1,6 @@
 """A broker from start to stop and to start again, cleanly and not."""
 
+import json
 import logging
 from pathlib import Path
 from uuid import UUID
@@ -8,7 +9,9 @@ import pytest
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch, records_of
 
 from runnel.config.broker import BrokerConfig
+from runnel.coordination.layout import CLUSTER_ID
 from runnel.coordination.memory import MemoryStore
+from runnel.coordination.store import Create
 from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
 from runnel.machines.controller.topic import NewTopic
 from runnel.records.batch import read_header
@@ -122,11 +125,17 @@ async def test_a_broker_on_a_real_disk_keeps_its_metadata_with_its_logs(tmp_path
 # --- folders of topics that should not be there
 
 
+async def forget_topics(machine: BrokerInMemory, cluster_id: str) -> None:
+    """Lose what the metadata says of topics, but not the logs."""
+    machine.store = MemoryStore()
+    await machine.store.commit([Create(CLUSTER_ID, json.dumps({"version": "1", "id": cluster_id}).encode())])
+
+
 async def test_logs_of_unknown_topics_are_named_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     machine = BrokerInMemory()
     async with machine.running() as broker:
         await create(broker, "stray")
-    machine.store = MemoryStore()  # the metadata is lost, the logs are not
+    await forget_topics(machine, broker.cluster_id)
     async with machine.running():
         assert "['stray']" in caplog.text
         assert machine.fs.exists("/data/stray-0")
@@ -137,7 +146,7 @@ async def test_the_log_of_an_old_topic_is_not_taken_for_that_of_a_new_one() -> N
     async with machine.running() as broker:
         await create(broker)
         append(broker, b"old")
-    machine.store = MemoryStore()
+    await forget_topics(machine, broker.cluster_id)
     async with machine.running() as again:
         topic_id = await create(again)
         assert stored(again) == []
