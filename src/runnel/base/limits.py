@@ -159,3 +159,7 @@ FETCH_WAIT_MS_MAX = 5 * 60 * 1000
 # partition, of which one arrives, one waits and one is being read. Smaller replies are not worth keeping memory for.
 FRAME_POOL_BYTES_MAX = 32 * MIB
 FRAME_POOLED_BYTES_MIN = 256 * 1024
+
+# Groups: compiled regular expressions of subscriptions that are kept. A broker sees a handful; a member that sends a
+# new one with every heartbeat must not fill the memory.
+SUBSCRIPTION_REGEX_CACHE_COUNT_MAX = 128

@@ -1,0 +1,207 @@
+"""The state of one consumer group of the new protocol, changed by replaying records and by nothing else.
+
+A group has three moving parts, each with its own epoch. The *group epoch* grows when members, their
+subscriptions or the topics change. The *assignment epoch* says for which group epoch the targets of the
+members were computed. Each *member epoch* says which target the member has reached; it goes there by the
+steps in `consumer_reconciliation`.
+
+What is not in the log (below the line in the constructor) is soft: it may be lost with the broker.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from uuid import UUID
+
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.group.assignor import NOTHING, Assignment
+from runnel.machines.group.consumer_member import (
+    LEAVING_EPOCH,
+    NO_PARTITIONS,
+    ConsumerMember,
+    PartitionEpochs,
+)
+from runnel.machines.group.consumer_record import classic_member, member_state, partition_epochs
+from runnel.machines.group.record.consumer import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+)
+from runnel.protocol.errors import ApiError, ErrorCode
+
+
+class ConsumerGroupState(StrEnum):
+    """The states that clients see."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a regular expression stood for when it was last looked at."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup:
+    """Members, epochs, targets, and who has which partition."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
+        self.owners: dict[tuple[UUID, int], str] = {}
+        self.regex_counts: Counter[str] = Counter()
+        self.has_partition_metadata = False
+        # Soft state.
+        self.refreshed_epoch: int | None = None
+        self.regex_refresh_pending = False
+        self.rebalance_epochs: dict[str, int] = {}
+        self.must_rejoin: set[str] = set()
+
+    # What it knows.
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """The member, or UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member that has an instance id now."""
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.members.get(member_id)
+
+    def target(self, member: ConsumerMember) -> Assignment:
+        """What a member shall have; a static member that came back inherits it from its former self."""
+        former_id = self.static_members.get(member.instance_id) if member.instance_id is not None else None
+        return self.targets.get(member.member_id if former_id is None else former_id, NOTHING)
+
+    def is_free(self, topic_id: UUID, index: int) -> bool:
+        """Whether no member has a partition."""
+        return (topic_id, index) not in self.owners
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def classic_members(self) -> list[ConsumerMember]:
+        """The members that speak the classic protocol."""
+        return [member for member in self.members.values() if member.classic is not None]
+
+    @property
+    def metadata_is_stale(self) -> bool:
+        """Whether the topics must be looked at again; also when the look before this one was never written down."""
+        return self.refreshed_epoch is None or self.epoch < self.refreshed_epoch
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names of the topics that a member is subscribed to, by name or by regular expression."""
+        resolved = self.resolved.get(member.topic_regex) if member.topic_regex else None
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    def topic_ids_of(self, member: ConsumerMember, image: ClusterImage) -> frozenset[UUID]:
+        """The topics that a member is subscribed to and that exist."""
+        return frozenset(image.topics[name].topic_id for name in self.topics_of(member) if name in image.topics)
+
+    @property
+    def topic_names(self) -> set[str]:
+        """All topics that any member is subscribed to."""
+        return set().union(*map(self.topics_of, self.members.values()))
+
+    # What changes it.
+
+    def replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+        """A member came, changed what it says of itself, or is gone."""
+        if value is None:
+            self._remove(member_id)
+            return
+        self._put(
+            replace(
+                self.members.get(member_id) or ConsumerMember(member_id),
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                topic_names=frozenset(value.subscribed_topic_names),
+                topic_regex=value.subscribed_topic_regex,
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                server_assignor=value.server_assignor,
+                classic=classic_member(value),
+            )
+        )
+
+    def replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+        """A member moved on, or lost all that it had because it is about to be removed."""
+        member = self.members.get(member_id)
+        if value is not None:
+            self._put(
+                replace(
+                    member or ConsumerMember(member_id),
+                    epoch=value.member_epoch,
+                    previous_epoch=value.previous_member_epoch,
+                    state=member_state(value),
+                    assigned=partition_epochs(value.assigned_partitions, value.member_epoch),
+                    pending_revocation=partition_epochs(value.partitions_pending_revocation, value.member_epoch),
+                )
+            )
+        elif member is not None:
+            gone = replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
+            self._put(replace(gone, assigned=NO_PARTITIONS, pending_revocation=NO_PARTITIONS))
+
+    def _put(self, member: ConsumerMember) -> None:
+        former = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self._count_regex(former, -1)
+        self._count_regex(member, 1)
+        if former is not None:
+            if former.assigned is member.assigned and former.pending_revocation is member.pending_revocation:
+                return
+            self._release(former)
+        for assigned in (member.assigned, member.pending_revocation):
+            for key in _keys(assigned):
+                self.owners[key] = member.member_id
+
+    def _count_regex(self, member: ConsumerMember | None, step: int) -> None:
+        if member is not None and member.topic_regex:
+            self.regex_counts[member.topic_regex] += step
+            if not self.regex_counts[member.topic_regex]:
+                del self.regex_counts[member.topic_regex]
+
+    def _release(self, member: ConsumerMember) -> None:
+        for assigned in (member.assigned, member.pending_revocation):
+            for key in _keys(assigned):
+                if self.owners.get(key) == member.member_id:
+                    del self.owners[key]
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        self._count_regex(member, -1)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+
+def _keys(assigned: PartitionEpochs) -> list[tuple[UUID, int]]:
+    return [(topic_id, index) for topic_id, indexes in assigned.items() for index in indexes]

@@ -1,0 +1,219 @@
+"""A script for a consumer group: requests in, replies and records out as short lines.
+
+`Script` carries out decisions as the shell does: timers, one batch of records (through their bytes), replay,
+replies. With `restarts`, the coordinator is lost and read from its log after every step, and everything must
+go on as if nothing had happened.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.record import TopicRecord, TopicRemoved
+from runnel.machines.group.consumer_coordinator import ConsumerCoordinator
+from runnel.machines.group.consumer_setting import ConsumerGroupSetting
+from runnel.machines.group.decision import Decision
+from runnel.machines.group.record.consumer import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from runnel.machines.group.record.format import Record, decode_record, encode_record
+from runnel.protocol.errors import ApiError
+from runnel.protocol.messages.consumer_group import (
+    ConsumerGroupDescribeResponseGroup,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+)
+
+GROUP = "g"
+START_MS = 1_000_000
+
+
+class Script:
+    """One group `g`, its log, its timers, and the topics around it."""
+
+    def __init__(self, *, restarts: bool = False, setting: ConsumerGroupSetting | None = None, **topics: int) -> None:
+        self.image = ClusterImage()
+        self.setting = setting or ConsumerGroupSetting()
+        self.restarts = restarts
+        self.now_ms = START_MS
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.timers: dict[tuple[str, ...], int] = {}
+        self.written: list[str] = []
+        self.made_ids = 0
+        self.coordinator = self._new_coordinator()
+        for name, count in topics.items():
+            self.make_topic(name, count)
+
+    def _new_coordinator(self) -> ConsumerCoordinator:
+        return ConsumerCoordinator({}, self.image, lambda _: self.setting, self._make_id)
+
+    def _make_id(self) -> str:
+        self.made_ids += 1
+        return f"made-{self.made_ids}"
+
+    # Topics.
+
+    def make_topic(self, name: str, count: int) -> None:
+        created = name not in self.image.topics
+        topic_id = UUID(bytes=name.encode().ljust(16, b"\0")[:16])
+        self.image.replay(TopicRecord(name, topic_id, ((0,),) * count))
+        self.coordinator.on_topics(self.now_ms, [name], created=created)
+
+    def delete_topic(self, name: str) -> None:
+        self.image.replay(TopicRemoved(name))
+        self.coordinator.on_topics(self.now_ms, [name], created=False)
+
+    # What members do.
+
+    def join(self, member: str, *names: str, **fields: Any) -> str:
+        """Join, subscribed to these topics, and say all that a first heartbeat must say."""
+        said: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "owned": {}, "names": list(names)}
+        return self.beat(member, 0, **(said | fields))
+
+    def beat(
+        self,
+        member: str,
+        epoch: int,
+        *,
+        owned: Mapping[str, Iterable[int]] | None = None,
+        names: list[str] | None = None,
+        regex: str | None = None,
+        instance: str | None = None,
+        version: int = 1,
+        client: str = "client",
+        **fields: Any,
+    ) -> str:
+        """One heartbeat and its reply: `a@2`, with ` foo:0,1` when it holds an assignment; or an error."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=member,
+            member_epoch=epoch,
+            instance_id=instance,
+            subscribed_topic_names=names,
+            subscribed_topic_regex=regex,
+            topic_partitions=None
+            if owned is None
+            else [
+                ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self.topic_id(name), partitions=list(indexes))
+                for name, indexes in owned.items()
+            ],
+            **fields,
+        )
+        try:
+            decision = self.coordinator.decide_heartbeat(self.now_ms, self, request, version, client, "/127.0.0.1")
+        except ApiError as error:
+            return error.code.name
+        return self.show_reply(self.carry_out(decision))
+
+    def leave(self, member: str, epoch: int = -1, instance: str | None = None) -> str:
+        return self.beat(member, epoch, instance=instance)
+
+    def describe(self, group_id: str = GROUP) -> ConsumerGroupDescribeResponseGroup:
+        return self.coordinator.describe([group_id])[0]
+
+    # What the shell does.
+
+    def carry_out(self, decision: Decision) -> Any:
+        """Set timers, write and replay the records, and return the reply if there is one."""
+        for timer in decision.timers:
+            if timer.at_ms is None:
+                self.timers.pop(timer.key, None)
+            else:
+                self.timers[timer.key] = timer.at_ms
+        self.written = [self.show(record) for record in decision.records]
+        for encoded in map(encode_record, decision.records):
+            self.log.append(encoded)
+            self.coordinator.replay(decode_record(*encoded))
+        if self.restarts:
+            self.restart()
+        return decision.replies[0].response if decision.replies else None
+
+    def restart(self) -> None:
+        """Lose the coordinator with all its timers, and read the log."""
+        regexes_due = [key for key in self.timers if key[0] == "consumer-regex"]
+        self.coordinator, self.timers = self._new_coordinator(), {}
+        for key, value in self.log:
+            self.coordinator.replay(decode_record(key, value))
+        for timer in self.coordinator.on_loaded(self.now_ms).timers:
+            assert timer.at_ms is not None
+            self.timers[timer.key] = timer.at_ms
+        self.timers |= dict.fromkeys(regexes_due, self.now_ms)
+
+    def wait(self, wait_ms: int) -> list[str]:
+        """Let time pass, and return all records that timers wrote."""
+        until_ms = self.now_ms + wait_ms
+        written = []
+        while self.timers and min(self.timers.values()) <= until_ms:
+            key = min(self.timers, key=lambda key: self.timers[key])
+            self.now_ms = max(self.now_ms, self.timers.pop(key))
+            self.carry_out(self.coordinator.on_timer(self.now_ms, key))
+            written += self.written
+        self.now_ms = until_ms
+        return written
+
+    # How it reads.
+
+    def topic_id(self, name: str) -> UUID:
+        return self.image.topics[name].topic_id
+
+    def _parts(self, topics: Iterable[Any]) -> str:
+        names = {topic.topic_id: topic.name for topic in self.image.topics.values()}
+        return " ".join(f"{names.get(topic.topic_id, '?')}:{','.join(map(str, topic.partitions))}" for topic in topics)
+
+    def show_reply(self, reply: ConsumerGroupHeartbeatResponse) -> str:
+        text = f"{reply.member_id}@{reply.member_epoch}"
+        if reply.assignment is None:
+            return text
+        return f"{text} {self._parts(reply.assignment.topic_partitions) or '-'}"
+
+    def show(self, record: Record) -> str:
+        """A record as one line; a tombstone ends in `gone`."""
+        key: Any = record.key
+        value: Any = record.value
+        match key:
+            case ConsumerGroupMetadataKey():
+                return "epoch gone" if value is None else f"epoch {value.epoch}"
+            case ConsumerGroupPartitionMetadataKey():
+                return "partition-metadata gone"
+            case ConsumerGroupMemberMetadataKey():
+                return f"member {key.member_id} {self._show_member(value)}"
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                return "target-epoch gone" if value is None else f"target-epoch {value.assignment_epoch}"
+            case ConsumerGroupTargetAssignmentMemberKey():
+                parts = "gone" if value is None else self._parts(value.topic_partitions) or "-"
+                return f"target {key.member_id} {parts}"
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                return f"current {key.member_id} {self._show_current(value)}"
+            case ConsumerGroupRegularExpressionKey():
+                topics = "gone" if value is None else ",".join(value.topics) or "-"
+                return f"regex {key.regular_expression} {topics}"
+        raise AssertionError(key)
+
+    @staticmethod
+    def _show_member(value: Any) -> str:
+        if value is None:
+            return "gone"
+        words = [",".join(value.subscribed_topic_names) or "-"]
+        words += [f"/{value.subscribed_topic_regex}/"] if value.subscribed_topic_regex else []
+        words += [f"instance={value.instance_id}"] if value.instance_id else []
+        words += [f"assignor={value.server_assignor}"] if value.server_assignor else []
+        words += ["classic"] if value.classic_member_metadata is not None else []
+        return " ".join(words)
+
+    def _show_current(self, value: Any) -> str:
+        if value is None:
+            return "gone"
+        state = ("stable", "unrevoked", "unreleased")[value.state]
+        text = f"{value.previous_member_epoch}->{value.member_epoch} {state}"
+        text += f" {self._parts(value.assigned_partitions) or '-'}"
+        if value.partitions_pending_revocation:
+            text += f" revoking {self._parts(value.partitions_pending_revocation)}"
+        return text
