@@ -17,6 +17,7 @@ from runnel.client.place import AT_EARLIEST, AT_LATEST, Place, PlaceName, read_p
 from runnel.client.producer_core import open_cluster
 from runnel.client.setting import ConsumerSettings
 from runnel.client.topic_partition import TopicPartition
+from runnel.records.error import RecordError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,11 +144,15 @@ class ConsumerCore:
     def records(self, chunk: Chunk) -> Iterator[ConsumerRecord]:
         """The records of a chunk; the position goes with them. It ends when the partition was moved elsewhere."""
         state, generation = chunk.state, chunk.generation
-        for record in read_consumer_records(chunk.fetched, check_crcs=self.settings.check_crcs):
-            if state.generation != generation:
-                return
-            state.position = record.offset + 1
-            yield record
+        try:
+            for record in read_consumer_records(chunk.fetched, check_crcs=self.settings.check_crcs):
+                if state.generation != generation:
+                    return
+                state.position = record.offset + 1
+                yield record
+        except RecordError as error:
+            self.fetcher.condemn(state, generation, error)
+            raise
         if state.generation == generation:
             state.position = chunk.fetched.next_offset
 
@@ -157,12 +162,16 @@ class ConsumerCore:
         """The records of a chunk as Arrow record batches that are not empty; the position goes with them."""
         state, generation, fetched = chunk.state, chunk.generation, chunk.fetched
         decoder = self._decoder(state.target, columns)
-        for decoded in decoder.decode(fetched.data, fetched.offset, end_offset, fetched.aborted):
-            if state.generation != generation:
-                return
-            state.position = decoded.next_offset
-            if decoded.record_batch.num_rows:
-                yield decoded.record_batch
+        try:
+            for decoded in decoder.decode(fetched.data, fetched.offset, end_offset, fetched.aborted):
+                if state.generation != generation:
+                    return
+                state.position = decoded.next_offset
+                if decoded.record_batch.num_rows:
+                    yield decoded.record_batch
+        except RecordError as error:
+            self.fetcher.condemn(state, generation, error)
+            raise
 
     def _decoder(self, target: TopicPartition, columns: tuple[str, ...]) -> "ColumnDecoder":
         decoder = self._decoders.get((target, columns))

@@ -17,6 +17,7 @@ from runnel.protocol.messages.fetch import (
 )
 from runnel.protocol.primitive import ZERO_UUID
 from runnel.records.batch import Buffer
+from runnel.records.error import CorruptBatch
 from runnel.records.record import Record, read_batches, read_records
 
 _NAMES_VERSION_MAX = 12  # the last version that names topics instead of giving their ids
@@ -92,9 +93,7 @@ def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fet
     data = _join(answer.records)
     if not data:
         return None
-    next_offset = None
-    for _, header in read_batches(data):
-        next_offset = header.next_offset
+    data, next_offset = _cut_at_damage(data, answer.high_watermark)
     if next_offset is None:
         raise RemoteProtocolError(f"{topic}-{answer.partition_index}: a fetch brought less than one batch")
     return Fetched(
@@ -106,6 +105,26 @@ def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fet
         data,
         tuple(answer.aborted_transactions or ()),
     )
+
+
+def _cut_at_damage(data: Buffer, high_watermark: int) -> tuple[Buffer, int | None]:
+    """The bytes before the first that are no batch, and the offset after them; raises `CorruptBatch` at the start.
+
+    What stands before the damage can be read, and the next fetch hears from the broker what is
+    wrong behind it. Offsets that fall, or that nobody may read yet, are damage that no checksum covers.
+    """
+    next_offset = None
+    end = 0
+    try:
+        for position, header in read_batches(data):
+            if (next_offset is not None and header.base_offset < next_offset) or header.last_offset >= high_watermark:
+                raise CorruptBatch(f"a batch with offsets {header.base_offset} to {header.last_offset}")
+            next_offset, end = header.next_offset, position + header.size_bytes
+    except CorruptBatch:
+        if next_offset is None:
+            raise
+        return memoryview(data)[:end], next_offset
+    return data, next_offset
 
 
 def _join(records: Buffer | list[Buffer] | None) -> Buffer:

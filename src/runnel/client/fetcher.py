@@ -350,6 +350,13 @@ class Fetcher:
                     state.error = error
         self._tell()
 
+    def condemn(self, state: PartitionState, generation: int, error: Exception) -> None:
+        """Stop at a record that cannot be read, and keep saying so until the partition is moved elsewhere."""
+        with self.lock:
+            if self.assignment.is_current(state, generation):
+                state.move(Place(offset=state.position), self.assignment.next_generation())
+                state.error = error
+
     # --- one fetch
 
     async def _fetch(self, leader_id: int, asked: dict[TopicPartition, tuple[PartitionState, int, int]]) -> None:
@@ -412,7 +419,8 @@ class Fetcher:
     def _refuse(self, state: PartitionState, generation: int, offset: int, code: ErrorCode) -> ApiError | None:
         error = ApiError(code, f"reading {state.target} at offset {offset}")
         if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-            if code.retriable:
+            # What is broken on the broker's disk stays so; whoever reads must know and may go on behind it.
+            if code.retriable and code is not ErrorCode.CORRUPT_MESSAGE:
                 return error
             self._blame([(state, generation)], error)
             return None

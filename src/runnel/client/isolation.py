@@ -24,6 +24,8 @@ def visible_batches(
     transactions = TransactionFilter(aborted)
     for position, header in read_batches(buffer):
         if check_crcs and not check_crc(buffer, position, header):
-            raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
+            raise CorruptBatch(
+                f"the batch of offsets {header.base_offset} to {header.last_offset} has a wrong checksum"
+            )
         if not transactions.hides(buffer, position, header):
             yield position, header
