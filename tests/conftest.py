@@ -4,7 +4,9 @@ import importlib
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # Speed is not a test's business, and a deadline makes one fail on a busy machine.
@@ -20,3 +22,18 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     for part in ("admin", "consumer", "metadata", "producer"):
         importlib.import_module(f"kafka.protocol.{part}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have one worker run all tests that need a Spark session, which takes long to start and much memory.
+
+    Their mark `xdist_group` says the same, but pytest-xdist 3.8 cannot tell the controller so under pytest 9.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    class OneSession(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return OneSession(config, log) if config.getvalue("dist") == "loadgroup" else None
