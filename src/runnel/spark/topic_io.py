@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from runnel.base.limits import SPARK_CLUSTERS_KEPT_MAX
@@ -37,6 +38,7 @@ from runnel.spark.topic_writer import TopicWriter
 T = TypeVar("T")
 
 _NEW_TOPIC_TIMEOUT_MS = 5_000  # creating a topic on the way takes a moment
+_TASK_PATIENCE_MS = 30_000  # a broker that is restarted is back by then
 
 
 class TopicIO:
@@ -148,13 +150,14 @@ class TopicIO:
         producer = self._producer or Producer(config=self.settings.producer)
         self._producer = None
         try:
-            yield TopicWriter(producer, topic, self.require_topic)
+            # The driver reached the brokers a moment ago here too.
+            yield TopicWriter(producer, topic, partial(self.require_topic, patience_ms=_TASK_PATIENCE_MS))
         except BaseException:
             producer.close(0)
             raise
         self._producer = producer
 
-    def require_topic(self, name: str | None) -> None:
+    def require_topic(self, name: str | None, *, patience_ms: int = 0) -> None:
         """Raise `OptionError` unless a topic is there or the brokers create it; None only needs brokers."""
         if name in self._required:
             return
@@ -164,7 +167,7 @@ class TopicIO:
                 await cluster.topic(name, allow_auto_create=True, timeout_ms=_NEW_TOPIC_TIMEOUT_MS)
 
         try:
-            self._run(look, raw=True)
+            self._run(look, patience_ms=patience_ms, raw=True)
         except ApiError as error:
             where = f"{BOOTSTRAP_SERVERS} ({self.settings.bootstrap_servers})"
             reason = f"topic {name} cannot be written at {where}: {error}. Create it first, or change the option"
