@@ -35,13 +35,13 @@ fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose oth
 	$(BIN)/python -m tests.faults.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev      ## ruff and mypy
-	$(BIN)/ruff check src tests bench setup.py
-	$(BIN)/ruff format --check src tests bench setup.py
+	$(BIN)/ruff check src tests bench examples setup.py
+	$(BIN)/ruff format --check src tests bench examples setup.py
 	$(BIN)/mypy
 
 format: $(VENV)/.dev    ## let ruff write the layout
-	$(BIN)/ruff check --fix src tests bench setup.py
-	$(BIN)/ruff format src tests bench setup.py
+	$(BIN)/ruff check --fix src tests bench examples setup.py
+	$(BIN)/ruff format src tests bench examples setup.py
 
 bench: $(VENV)/.bench   ## throughput next to the loopback ceiling and, where it can be had, Apache Kafka
 	$(BIN)/python -m bench.throughput

@@ -17,7 +17,7 @@ LARGER_FUNCTIONS: dict[str, str] = {
     "tests/unit/storage/test_log_model.py:machine_for": "a whole state machine, made anew for each event",
 }
 
-FILES = python_files("src", "tests", "bench")
+FILES = python_files("src", "tests", "bench", "examples")
 
 
 def line_count(path: Path) -> int:
