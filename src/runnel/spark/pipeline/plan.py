@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runnel.spark.client_setting import BOOTSTRAP_SERVERS
+from runnel.spark.error import OptionError
+from runnel.spark.option import parse_sink_options, parse_source_options
 from runnel.spark.pipeline.endpoint import Parquet, Topic
+from runnel.spark.pipeline.error import FlowError
 from runnel.spark.pipeline.flow import Flow
 
 VALUE = "value"
@@ -42,14 +45,27 @@ class FlowPlan:
 
 
 def plan_flow(flow: Flow, client: Mapping[str, str], checkpoints: Path, output: Path) -> FlowPlan:
-    """The plan of one flow. `client` holds the settings of Kafka clients by their names."""
+    """The plan of one flow; raises `FlowError`. `client` holds the settings of Kafka clients by their names."""
     options = {f"kafka.{name}": text for name, text in client.items()}
-    return FlowPlan(
+    plan = FlowPlan(
         flow,
         tuple(options | plan_source(source) for source in flow.sources),
         plan_sink(flow.sink, options, output),
         checkpoints / flow.name,
     )
+    _check_options(plan)
+    return plan
+
+
+def _check_options(plan: FlowPlan) -> None:
+    """Refuse what the data source would, but before Spark starts."""
+    try:
+        for options in plan.source_options:
+            parse_source_options(options).for_stream()
+        if isinstance(plan.flow.sink, Topic):
+            parse_sink_options(plan.sink_options)
+    except OptionError as error:
+        raise FlowError(plan.name, str(error)) from None
 
 
 def plan_source(source: Topic) -> dict[str, str]:
