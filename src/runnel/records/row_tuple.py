@@ -16,7 +16,7 @@ from runnel.records.record import read_records
 from runnel.records.varint import write_varint
 
 RowTuple: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
-"""Timestamp in milliseconds, key, value, and headers with encoded names."""
+"""Timestamp in milliseconds, from 0 on, key, value, and headers with encoded names."""
 
 T = TypeVar("T", bound=tuple[Any, ...])
 

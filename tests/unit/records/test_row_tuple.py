@@ -1,11 +1,16 @@
 """Records from and to objects: the native form and the one in Python make the same of everything."""
 
+import os
+import random
 import struct
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.records.mutation import TELLING, mutate, repair
+from tests.unit.records.mutation import build as build_any
 
 from runnel.records import row_tuple
 from runnel.records.batch import HEADER_SIZE, read_header, set_log_append_time, set_producer
@@ -17,8 +22,10 @@ from runnel.records.native import find_native
 from runnel.records.row_tuple import RowTuple, read_tuples, write_tuples, write_tuples_python
 
 FIELDS = st.none() | st.binary(max_size=40) | st.integers(8190, 8200).map(lambda size: b"x" * size)
+CASES = int(os.environ.get("RUNNEL_FUZZ_CASES", "300"))
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
-ROWS = st.lists(st.tuples(st.integers(0, 2**62), FIELDS, FIELDS, HEADERS), min_size=1, max_size=10)
+TIMES = st.integers(0, 2**62) | st.sampled_from([0, 2**63 - 1])
+ROWS = st.lists(st.tuples(TIMES, FIELDS, FIELDS, HEADERS), min_size=1, max_size=10)
 
 
 class Row(NamedTuple):
@@ -89,6 +96,29 @@ def test_damage_is_an_error_or_the_same_records(patch: pytest.MonkeyPatch, posit
     if position < len(batch):
         batch[position] = byte
     read_both(batch, patch)
+
+
+def test_mutated_batches_by_the_hundred(patch: pytest.MonkeyPatch) -> None:
+    """The header is damaged too, and what stands in it is true again afterwards; RUNNEL_FUZZ_CASES asks for more."""
+    outcomes: Counter[str] = Counter()
+    for seed in range(CASES):
+        rng = random.Random(seed)
+        batch = build_any(rng, rng.choice([Compression.NONE, Compression.NONE, Compression.ZSTD]))
+        for _ in range(rng.randrange(4)):
+            mutate(rng, batch)
+        if rng.random() < 0.3:
+            batch[HEADER_SIZE:] = bytes(rng.choice((0, 1, 2, 4, 12, 14, *TELLING)) for _ in range(rng.randrange(100)))
+        if len(batch) < HEADER_SIZE:
+            continue
+        batch[16] = 2  # the version of the format
+        repair(batch)
+        try:
+            read_header(batch)
+        except RecordError:
+            continue
+        found = read_both(batch, patch, rng.randrange(6))
+        outcomes["error" if isinstance(found, str) else "records"] += 1
+    assert min(outcomes["error"], outcomes["records"]) > CASES // 10, outcomes
 
 
 @pytest.mark.parametrize("count", [-1, 0, 3, 5, 2**31 - 1])
