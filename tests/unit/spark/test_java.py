@@ -7,7 +7,7 @@ import pytest
 
 from runnel.spark import java
 from runnel.spark.error import SessionError
-from runnel.spark.java import examine, find_java_home, parse_version, write_shim
+from runnel.spark.java import Runtime, examine, find_java_home, parse_version, write_shim
 
 FULL = 'JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector"\n'
 SMALL = 'JAVA_VERSION="25.0.2"\nMODULES="java.base java.logging"\n'
@@ -88,22 +88,27 @@ def test_a_message_tells_what_was_looked_at(tmp_path: Path) -> None:
     )
 
 
-def test_the_shim_leaves_one_argument_out_and_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "kept"), [(21, "<--add-opens=java.base/sun.security.action=ALL-UNNAMED>"), (25, "")]
+)
+def test_the_shim_leaves_out_what_the_runtime_lacks_and_nothing_else(tmp_path: Path, version: int, kept: str) -> None:
     home = make_home(tmp_path / "a folder with 'quotes'", SMALL, script='printf "<%s>" "$@"')
-    shim = write_shim(home, tmp_path / "cache")
+    shim = write_shim(Runtime(home, version, True), tmp_path / "cache")
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Dx=a b", "", "$HOME", "--add-modules=java.sql"]
+    other = "--add-opens=java.base/java.io=ALL-UNNAMED"
+    arguments += ["--add-opens=java.base/sun.security.action=ALL-UNNAMED", other]
     output = subprocess.run([shim / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
-    assert output == "<-Xmx1g><-Dx=a b><><$HOME><--add-modules=java.sql>"
+    assert output == f"<-Xmx1g><-Dx=a b><><$HOME><--add-modules=java.sql>{kept}<{other}>"
 
 
 def test_the_shim_is_written_once(tmp_path: Path) -> None:
     home = make_home(tmp_path / "a", SMALL)
-    program = write_shim(home, tmp_path / "cache") / "bin" / "java"
+    program = write_shim(Runtime(home, 25, True), tmp_path / "cache") / "bin" / "java"
     written = program.stat().st_ino
-    assert write_shim(home, tmp_path / "cache") / "bin" / "java" == program
+    assert write_shim(Runtime(home, 25, True), tmp_path / "cache") / "bin" / "java" == program
     assert program.stat().st_ino == written
     program.write_text("half of it")
-    write_shim(home, tmp_path / "cache")
+    write_shim(Runtime(home, 25, True), tmp_path / "cache")
     assert program.read_text().startswith("#!/bin/sh")
 
 
@@ -111,4 +116,4 @@ def test_a_cache_that_cannot_be_written_is_no_end(tmp_path: Path, monkeypatch: p
     home = make_home(tmp_path / "a", SMALL)
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert write_shim(home, tmp_path / "file").is_relative_to(tmp_path)
+    assert write_shim(Runtime(home, 25, True), tmp_path / "file").is_relative_to(tmp_path)
