@@ -1,5 +1,6 @@
 """Declaring flows: what is taken, what is refused, and what a file may look like."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 
 from runnel.pipeline import Flow, PipelineError, Topic, flow, parquet, topic
 from runnel.spark.pipeline.load import NeedsSession, load_pipeline
+
+CHECKOUT = Path(__file__).parents[3]
 
 
 def one(frame: Any) -> Any:
@@ -184,7 +187,17 @@ def test_a_file_that_uses_spark_while_it_is_read_says_so(tmp_path: Path) -> None
         load_pipeline(write(tmp_path, "raise RuntimeError('[SESSION_OR_CONTEXT_NOT_EXISTS] …')\n"))
 
 
+@pytest.mark.parametrize(
+    ("page", "names"), [("README.md", ["page_counts"]), ("docs/PIPELINES.md", ["page_counts", "views"])]
+)
+def test_the_examples_of_the_pages_declare_their_flows(tmp_path: Path, page: str, names: list[str]) -> None:
+    pytest.importorskip("pyspark", reason="the examples import pyspark")
+    blocks = re.findall(r"```python\n(.*?)```", (CHECKOUT / page).read_text(), re.DOTALL)
+    pipeline = load_pipeline(write(tmp_path, next(block for block in blocks if "@flow" in block)))
+    assert [flow.name for flow in pipeline.flows] == names
+
+
 def test_the_example_declares_its_flows() -> None:
     pytest.importorskip("pyspark", reason="the example imports pyspark")
-    pipeline = load_pipeline(Path(__file__).parents[3] / "examples" / "website.py")
+    pipeline = load_pipeline(CHECKOUT / "examples" / "website.py")
     assert [flow.name for flow in pipeline.flows] == ["page_counts", "sessions", "order_searches", "activity"]
