@@ -148,6 +148,10 @@ SPARK_WRITE_BYTES = 4 * MIB
 # Spark: clusters that a Python worker stays connected to between micro-batches. Jobs talk to one or two.
 SPARK_CLUSTERS_KEPT_MAX = 16
 
+# Spark: a flow whose Python process started too late for Spark is started again so often. A busy machine has room
+# again by then, and a Python that cannot start at all is told of within a minute.
+PIPELINE_RESTARTS_MAX = 3
+
 # The hashes of this many keys are remembered where the hash is Python's, which costs more than everything else about a
 # record. Keys come again, and a table of this size takes about a megabyte.
 HASHED_KEYS_REMEMBERED_MAX = 8192

@@ -3,6 +3,10 @@
 The main thread starts the queries and asks from time to time what became of them; Spark reports
 progress from a thread of its own. A flow that fails ends the others, because what they write may
 depend on it; nothing is lost by that, since each goes on from its checkpoint.
+
+Each source is a Python process, to which Spark gives ten seconds to start. Where a machine is busy that
+can be too short for several at once, so the next flow starts when those before it have their
+sources, and a flow that fails for this reason is started again.
 """
 
 import threading
@@ -10,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.limits import PIPELINE_RESTARTS_MAX
 from runnel.spark.pipeline.cause import explain_failure
 from runnel.spark.pipeline.endpoint import Parquet
 from runnel.spark.pipeline.error import FlowError, PipelineError
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
 _BETWEEN_BATCHES_TIMEOUT_S = 10.0
 _LAST_REPORT_TIMEOUT_S = 5.0
 _LOOK_INTERVAL_S = 0.01
+_SOURCES_TIMEOUT_S = 30.0
+_INITIALISING = "Initializing sources"  # as Spark says it
+_WORKER_LATE = "Python worker failed to connect back"
 
 SESSION_CONFIG = {
     # Flows take turns: with one queue, a long batch of one would hold up all others.
@@ -43,6 +51,8 @@ class PipelineRun:
         self._pipeline = pipeline
         self._plans = plans
         self._queries: dict[str, StreamingQuery] = {}
+        self._restart_counts: dict[str, int] = {}
+        self._once = False
         self._lock = threading.Lock()
         self._reported_end: set[str] = set()
         self._listener: Any = None
@@ -54,28 +64,29 @@ class PipelineRun:
 
         self._listener = ProgressListener(self._take_progress, self._take_end)
         self._spark.streams.addListener(self._listener)
+        self._once = once
         for plan in self._plans:
-            try:
-                self._queries[plan.name] = self._start_flow(plan, once=once)
-            except Exception as error:
-                self.tallies[plan.name].state = "failed"
-                self.stop()
-                raise FlowError(plan.name, explain_failure(error, self._pipeline.path)) from None
+            self._start_query(plan)
+            _await_sources(self._queries[plan.name])
 
     def check(self) -> bool:
         """Whether any flow is still running; raises `FlowError` when one has failed, and ends the others."""
         running = False
-        for name, query in self._queries.items():
+        for name, query in [*self._queries.items()]:
             if query.isActive:
                 running = True
                 continue
             failure = query.exception()
-            if failure is not None:
+            if failure is not None and self._may_restart(name, failure):
+                self._start_query(next(plan for plan in self._plans if plan.name == name))
+                running = True
+            elif failure is not None:
                 cause = explain_failure(failure, self._pipeline.path)
                 self.tallies[name].state, self.tallies[name].cause = "failed", cause
                 self.stop()
                 raise FlowError(name, cause)
-            self.tallies[name].state = "finished"
+            else:
+                self.tallies[name].state = "finished"
         return running
 
     def stop(self) -> None:
@@ -98,6 +109,21 @@ class PipelineRun:
         return [self.tallies[plan.name] for plan in self._plans]
 
     # --- one flow
+
+    def _start_query(self, plan: FlowPlan) -> None:
+        try:
+            self._queries[plan.name] = self._start_flow(plan, once=self._once)
+        except Exception as error:
+            self.tallies[plan.name].state = "failed"
+            self.stop()
+            raise FlowError(plan.name, explain_failure(error, self._pipeline.path)) from None
+
+    def _may_restart(self, name: str, failure: Exception) -> bool:
+        """Whether a flow failed only because the machine was busy, and not time and again."""
+        if _WORKER_LATE not in str(failure):
+            return False
+        self._restart_counts[name] = self._restart_counts.get(name, 0) + 1
+        return self._restart_counts[name] <= PIPELINE_RESTARTS_MAX
 
     def _start_flow(self, plan: FlowPlan, *, once: bool) -> "StreamingQuery":
         from pyspark.sql.functions import count, lit
@@ -130,6 +156,12 @@ class PipelineRun:
         deadline_s = time.monotonic() + _LAST_REPORT_TIMEOUT_S
         while self._listener is not None and ids - self._reported_end and time.monotonic() < deadline_s:
             time.sleep(_LOOK_INTERVAL_S)
+
+
+def _await_sources(query: "StreamingQuery") -> None:
+    deadline_s = time.monotonic() + _SOURCES_TIMEOUT_S
+    while query.isActive and query.status["message"] == _INITIALISING and time.monotonic() < deadline_s:
+        time.sleep(_LOOK_INTERVAL_S)
 
 
 def _writer(rows: "DataFrame", plan: FlowPlan, *, once: bool) -> "DataStreamWriter":
