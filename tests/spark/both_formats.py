@@ -1,28 +1,23 @@
-"""The same topics through `format("kafka")` and `format("runnel")`, in a session that has both.
-
-    python -m tests.spark.both_formats BOOTSTRAP JARS CHECKPOINTS
-
-The topics `from_kafka`, `from_runnel`, `stream_from_kafka` and `stream_from_runnel` must be there. What was
-found is printed as JSON: for each comparison, how many rows there were and whether both formats gave the same.
-"""
+"""The same topics through `format("kafka")` and `format("runnel")`, in a session that has both."""
 
 from __future__ import annotations
 
 import json
-import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import runnel.spark
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORMATS = ("kafka", "runnel")
 COLUMNS = ["key", "value", "headers", "partition"]
+TOPICS = ("from_kafka", "from_runnel", "stream_from_kafka", "stream_from_runnel")
 
 
 class Comparison:
     """Reads and writes with either format."""
 
-    def __init__(self, servers: str, jars: str, checkpoints: str) -> None:
-        self._spark = runnel.spark.session("both", master="local[2]", config={"spark.jars": jars})
+    def __init__(self, spark: SparkSession, servers: str, checkpoints: str) -> None:
+        self._spark = spark
         self._options = {"kafka.bootstrap.servers": servers}
         self._checkpoints = checkpoints
 
@@ -64,9 +59,12 @@ class Comparison:
         return left == right
 
 
-def main(servers: str, jars: str, checkpoints: str) -> dict[str, Any]:
-    """Everything that is compared."""
-    both = Comparison(servers, jars, checkpoints)
+def compare_formats(spark: SparkSession, servers: str, checkpoints: str) -> dict[str, Any]:
+    """What was found: for each comparison, how many rows there were and whether both formats gave the same.
+
+    The topics must be there, with three partitions each.
+    """
+    both = Comparison(spark, servers, checkpoints)
     both.write()
     both.copy()
     offsets = json.dumps({"from_kafka": {"0": 10, "1": -2, "2": 5}})
@@ -84,7 +82,3 @@ def main(servers: str, jars: str, checkpoints: str) -> dict[str, Any]:
         "both sinks wrote the same": both.same_content("from_kafka", "from_runnel", *placed),
         "both streams wrote the same": both.same_content("stream_from_kafka", "stream_from_runnel", *COLUMNS),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:])))

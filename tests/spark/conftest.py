@@ -36,21 +36,33 @@ def require_spark() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session as users get it, with two cores."""
+def kafka_jars() -> list[Path] | str:
+    """The jars of Spark's own Kafka connector, or why there are none."""
     require_spark()
-    import runnel.spark
+    import pyspark
+    from bench.cache import Unavailable
+    from bench.spark_connector import connector_jars
+
+    try:
+        return connector_jars(pyspark.__version__)
+    except Unavailable as reason:
+        return str(reason)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, kafka_jars: list[Path] | str) -> Iterator[SparkSession]:
+    """A session as users get it, with two cores; where it can be had, Spark's own connector is there to compare."""
+    from tests.spark.quick_session import quick_session
 
     sources = str(CHECKOUT / "src")
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([sources, *(path for path in paths if path and path != sources)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pyspark, about other libraries
-        session = runnel.spark.session(
-            "tests",
-            master="local[2]",
-            config={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
-        )
+        config = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+        if isinstance(kafka_jars, list):
+            config["spark.jars"] = ",".join(map(str, kafka_jars))
+        session = quick_session("tests", config)
     yield session
     session.stop()
 

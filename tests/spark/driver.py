@@ -1,33 +1,70 @@
-"""A driver to be killed: copies one topic to another as a stream, until it is stopped.
+"""A driver to be killed: copies a topic to two others, as a stream and as one batch after the other.
 
-python -m tests.spark.driver BOOTSTRAP SOURCE SINK CHECKPOINT OFFSETS_PER_BATCH
+python -m tests.spark.driver BOOTSTRAP SOURCE STREAM_SINK BATCH_SINK FOLDER OFFSETS_PER_BATCH
 """
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import runnel.spark
+from tests.spark.quick_session import quick_session
 
 
-def start(spark: Any, servers: str, source: str, sink: str, checkpoint: str, offsets: str, **trigger: Any) -> Any:
-    """The stream, running."""
-    frame = (
-        spark.readStream.format("runnel")
-        .option("kafka.bootstrap.servers", servers)
-        .option("subscribe", source)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", offsets)
-        .load()
-    )
-    writer = (
-        frame.select("key", "value")
-        .writeStream.format("runnel")
-        .option("kafka.bootstrap.servers", servers)
-        .option("topic", sink)
-        .option("checkpointLocation", checkpoint)
-    )
-    return (writer.trigger(**trigger) if trigger else writer).start()
+class Copier(NamedTuple):
+    """What is copied, and where to."""
+
+    servers: str
+    source: str
+    stream_sink: str
+    batch_sink: str
+    folder: str
+    offsets_per_batch: str
+
+    @property
+    def log(self) -> Path:
+        """A letter for each batch copy that was begun (b) and each that was finished (f)."""
+        return Path(self.folder) / "copies"
+
+    def start_stream(self, spark: Any, **trigger: Any) -> Any:
+        """The stream, running; its checkpoint says where it goes on."""
+        frame = (
+            spark.readStream.format("runnel")
+            .option("kafka.bootstrap.servers", self.servers)
+            .option("subscribe", self.source)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", self.offsets_per_batch)
+            .load()
+        )
+        writer = (
+            frame.select("key", "value")
+            .writeStream.format("runnel")
+            .option("kafka.bootstrap.servers", self.servers)
+            .option("topic", self.stream_sink)
+            .option("checkpointLocation", f"{self.folder}/checkpoint")
+        )
+        return (writer.trigger(**trigger) if trigger else writer).start()
+
+    def copy_batch(self, spark: Any) -> None:
+        """Copy everything once."""
+        servers = {"kafka.bootstrap.servers": self.servers}
+        self._note("b")
+        rows = spark.read.format("runnel").options(**servers, subscribe=self.source, columns="key,value").load()
+        rows.write.format("runnel").options(**servers, topic=self.batch_sink).mode("append").save()
+        self._note("f")
+
+    def _note(self, letter: str) -> None:
+        with self.log.open("a") as log:
+            log.write(letter)
+
+
+def main() -> None:
+    """Copy until somebody kills it."""
+    copier = Copier(*sys.argv[1:])
+    spark = quick_session("driver")
+    query = copier.start_stream(spark)
+    while query.exception() is None:
+        copier.copy_batch(spark)
 
 
 if __name__ == "__main__":
-    start(runnel.spark.session("driver", master="local[2]"), *sys.argv[1:]).awaitTermination()
+    main()

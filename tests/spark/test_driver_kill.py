@@ -1,4 +1,4 @@
-"""A stream from topic to topic whose driver is killed with -9 at random points, and goes on from its checkpoint."""
+"""Copies of a topic whose driver is killed with -9 at random points: the stream goes on from its checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark import driver
+from tests.spark.driver import Copier
 from tests.spark.waiting import record_count, wait_until
 
 from runnel.testing import Broker
@@ -25,38 +25,34 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-RECORD_COUNT = 5_000
-OFFSETS_PER_BATCH = 250
-KILL_COUNT = 2
+RECORD_COUNT = 2_000
+OFFSETS_PER_BATCH = 200
 
 
-def test_nothing_is_lost_and_only_unfinished_batches_are_written_again(
-    spark: SparkSession, broker: Broker, new_topic: Callable[..., str], tmp_path: Path
+@pytest.mark.parametrize("kill_count", [1, pytest.param(4, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+def test_nothing_is_lost_and_only_what_was_unfinished_is_written_again(
+    spark: SparkSession, broker: Broker, new_topic: Callable[..., str], tmp_path: Path, kill_count: int
 ) -> None:
     seed = random.randrange(2**32)
     dice = random.Random(seed)
-    source, sink = new_topic(3), new_topic(2)
+    source, stream_sink, batch_sink = new_topic(3), new_topic(2), new_topic(2)
     broker.produce(source, ((b"%d" % (number % 100), b"%d" % number) for number in range(RECORD_COUNT)))
-    arguments = [broker.bootstrap_servers, source, sink, str(tmp_path / "checkpoint"), str(OFFSETS_PER_BATCH)]
-    for _ in range(KILL_COUNT):
-        least = record_count(broker, sink) + dice.randrange(1, 1000)
-        kill_after(arguments, lambda least=least: record_count(broker, sink) >= least, dice)
-    driver.start(spark, *arguments, availableNow=True).awaitTermination()
+    copier = Copier(broker.bootstrap_servers, source, stream_sink, batch_sink, str(tmp_path), str(OFFSETS_PER_BATCH))
+    for _ in range(kill_count):
+        least = record_count(broker, stream_sink) + dice.randrange(1, 400)
+        kill_after(copier, lambda least=least: record_count(broker, stream_sink) >= least, dice)
+    copier.start_stream(spark, availableNow=True).awaitTermination()
+    copier.copy_batch(spark)
 
-    found = Counter(record.value for record in broker.consume(sink))
-    expected = {b"%d" % number for number in range(RECORD_COUNT)}
-    again = found.total() - len(found)
-    assert found.keys() == expected, f"seed {seed}"
-    # A killed driver leaves at most one batch unfinished, and each of its partitions may take one offset more.
-    assert again <= KILL_COUNT * (OFFSETS_PER_BATCH + 3), f"seed {seed}"
-    check_order_of_keys(broker, sink)
+    check_stream(broker, stream_sink, kill_count, seed)
+    check_batches(broker, batch_sink, copier.log.read_text(), seed)
 
 
-def kill_after(arguments: list[str], condition: Callable[[], bool], dice: random.Random) -> None:
+def kill_after(copier: Copier, condition: Callable[[], bool], dice: random.Random) -> None:
     """Run the driver until a condition holds and a little longer, then kill it and everything it started."""
     environment = os.environ | {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.driver", *arguments],
+        [sys.executable, "-m", "tests.spark.driver", *copier],
         cwd=CHECKOUT,
         env=environment,
         start_new_session=True,
@@ -69,6 +65,23 @@ def kill_after(arguments: list[str], condition: Callable[[], bool], dice: random
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def check_stream(broker: Broker, sink: str, kill_count: int, seed: int) -> None:
+    """Everything is there, and little of it twice."""
+    found = Counter(record.value for record in broker.consume(sink))
+    assert found.keys() == {b"%d" % number for number in range(RECORD_COUNT)}, f"seed {seed}"
+    # A killed driver leaves at most one batch unfinished, and each of its partitions may take one offset more.
+    assert found.total() - len(found) <= kill_count * (OFFSETS_PER_BATCH + 3), f"seed {seed}"
+    check_order_of_keys(broker, sink)
+
+
+def check_batches(broker: Broker, sink: str, copies: str, seed: int) -> None:
+    """Every copy that was finished is whole, and those that were not are there in part."""
+    found = Counter(record.value for record in broker.consume(sink))
+    begun_count, finished_count = copies.count("b"), copies.count("f")
+    for number in range(RECORD_COUNT):
+        assert finished_count <= found[b"%d" % number] <= begun_count, f"seed {seed}, {copies}, record {number}"
 
 
 def check_order_of_keys(broker: Broker, sink: str) -> None:

@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.conftest import require_spark
+from tests.spark.both_formats import TOPICS, compare_formats
 
 from runnel.testing import Broker
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(420)]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(
+    spark: SparkSession, kafka_jars: list[Path] | str, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What a session with both formats found."""
-    require_spark()
-    import pyspark
-    from bench.cache import Unavailable
-    from bench.spark_connector import connector_jars
-
-    try:
-        jars = connector_jars(pyspark.__version__)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    with Broker({"auto.create.topics.enable": False}) as broker:
-        for topic in ("from_kafka", "from_runnel", "stream_from_kafka", "stream_from_runnel"):
-            broker.create_topic(topic, 3)
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "tests.spark.both_formats"),
-                *(broker.bootstrap_servers, ",".join(map(str, jars)), str(tmp_path_factory.mktemp("checkpoints"))),
-            ],
-            cwd=CHECKOUT,
-            env=os.environ | {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    answers: dict[str, Any] = json.loads(done.stdout)
-    return answers
+    if isinstance(kafka_jars, str):
+        pytest.skip(kafka_jars)
+    for topic in TOPICS:
+        broker.create_topic(topic, 3)
+    return compare_formats(spark, broker.bootstrap_servers, str(tmp_path_factory.mktemp("checkpoints")))
 
 
 @pytest.mark.parametrize(
