@@ -28,8 +28,9 @@ demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends 
 test: $(VENV)/.dev      ## every test that this machine can run; skips say why
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not slow' tests
 
-test-slow: $(VENV)/.dev ## the few tests that take minutes
+test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the client with Apache Kafka as broker
 	$(BIN)/python -m pytest -m slow tests
+	RUNNEL_TEST_TARGET=kafka $(BIN)/python -m pytest tests/unit/client
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
