@@ -183,7 +183,7 @@ class Segment(SegmentFile):
             self._map_count += 1
             self.count_handles()
 
-    def _growing_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+    def growing_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """The indexes of a segment that takes appends, which are in memory."""
         offset_index, time_index = self.offset_index, self.time_index
         invariant(isinstance(offset_index, OffsetIndex) and isinstance(time_index, TimeIndex), "it is not sealed")
@@ -267,7 +267,7 @@ class Segment(SegmentFile):
         if max_timestamp > maximum[0]:
             self._maximum = maximum = (max_timestamp, last_offset)
         if self._unindexed_bytes > self._interval_bytes:
-            offset_index, time_index = self._growing_indexes()
+            offset_index, time_index = self.growing_indexes()
             offset_index.append(last_offset, position)
             time_index.append(*maximum)
             self._unindexed_bytes = 0
@@ -354,7 +354,7 @@ class Segment(SegmentFile):
             return offset
         position, header = found
         next_offset = min(offset, header.base_offset)
-        offset_index, time_index = self._growing_indexes()
+        offset_index, time_index = self.growing_indexes()
         self.file.truncate(position)
         self.size_bytes = position
         self.file.sync()
@@ -406,7 +406,7 @@ class Segment(SegmentFile):
         # A disk that takes no writes can still be read from; the next start makes them again.
         # No later scan will look at this segment, so a half-written file must not stay.
         with suppress(StorageError):
-            if not self.is_gone:
+            if not self.is_gone or self._folder.fs.exists(self.path(LOG_SUFFIX)):
                 made.write_indexes(write_atomically)
         # All at once, because others may be searching.
         self._maximum, self._first_timestamp = made._maximum, made._first_timestamp
@@ -435,7 +435,7 @@ class Segment(SegmentFile):
     def write_indexes(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the index files, the time index with the largest timestamp as its last entry."""
         write = write or _write
-        offset_index, time_index = self._growing_indexes()
+        offset_index, time_index = self.growing_indexes()
         time_index.append(*self.maximum)
         write(self._folder.fs, self.path(OFFSET_INDEX_SUFFIX), offset_index.encode())
         write(self._folder.fs, self.path(TIME_INDEX_SUFFIX), time_index.encode())
