@@ -167,3 +167,7 @@ FRAME_POOLED_BYTES_MIN = 256 * 1024
 # Groups: compiled regular expressions of subscriptions that are kept. A broker sees a handful; a member that sends a
 # new one with every heartbeat must not fill the memory.
 SUBSCRIPTION_REGEX_CACHE_COUNT_MAX = 128
+
+# Ids of one classic group that were given out and not used yet. Each lives for a session timeout, which may be half an
+# hour; without a bound a client that asks and never joins would fill the memory. Kafka has none.
+GROUP_PENDING_MEMBERS_MAX = 1000

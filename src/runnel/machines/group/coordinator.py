@@ -1,0 +1,189 @@
+"""The coordinator of the groups whose records are in one partition of `__consumer_offsets`.
+
+Requests, timers and records come in, decisions go out. Each kind of group has its own coordinator, and so
+have the offsets; they share one map of groups, and this is where a request finds the one that it is for.
+"""
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from runnel.base.invariant import invariant
+from runnel.machines.group import classic_coordinator
+from runnel.machines.group.classic_change import refuse_join
+from runnel.machines.group.classic_coordinator import ClassicCoordinator
+from runnel.machines.group.classic_group import ClassicGroup, ClassicState
+from runnel.machines.group.classic_setting import ClassicGroupSetting
+from runnel.machines.group.decision import Decision, Timer, Token
+from runnel.machines.group.group import Caller, Group
+from runnel.machines.group.group_description import describe_group, describe_unknown, list_group
+from runnel.machines.group.offset_coordinator import OffsetCoordinator, OffsetSetting
+from runnel.machines.group.record.format import Record
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeaveGroupResponseMember,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from runnel.protocol.messages.group_admin import (
+    DeleteGroupsResponse,
+    DeleteGroupsResponseResult,
+    DescribeGroupsResponseGroup,
+    ListGroupsResponseGroup,
+)
+from runnel.protocol.messages.group_offset import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+
+EXPIRY = ("offset-expiry",)
+
+
+class GroupCoordinator:
+    """All groups of one partition of `__consumer_offsets`."""
+
+    def __init__(self, classic: ClassicGroupSetting, offsets: OffsetSetting, new_uuid: Callable[[], str]) -> None:
+        self.groups: dict[str, Group] = {}
+        self.classic = ClassicCoordinator(self.groups, classic, new_uuid)
+        self.offsets = OffsetCoordinator(self.groups, offsets)
+
+    # Membership of classic groups.
+
+    def decide_join(self, now_ms: int, token: Token, caller: Caller, request: JoinGroupRequest) -> Decision:
+        """JoinGroup; a join that has to wait is answered by a later decision."""
+        if not request.group_id:
+            return Decision().reply(token, refuse_join(ErrorCode.INVALID_GROUP_ID, request.member_id))
+        try:
+            return self.classic.decide_join(now_ms, token, caller, request)
+        except ApiError as error:
+            return Decision().reply(token, refuse_join(error.code, ""))
+
+    def decide_sync(self, now_ms: int, token: Token, request: SyncGroupRequest) -> Decision:
+        """SyncGroup; one that has to wait for the leader is answered by a later decision."""
+        error = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            return self.classic.decide_sync(now_ms, token, group, request)
+        return Decision().reply(token, SyncGroupResponse(error_code=error))
+
+    def decide_heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> Decision:
+        """Heartbeat."""
+        error = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            return self.classic.decide_heartbeat(now_ms, token, group, request)
+        return Decision().reply(token, HeartbeatResponse(error_code=error))
+
+    def decide_leave(self, now_ms: int, token: Token, request: LeaveGroupRequest) -> Decision:
+        """LeaveGroup, in the form of version 3 and later."""
+        if not request.group_id:
+            return Decision().reply(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            return self.classic.decide_leave(now_ms, token, group, request)
+        unknown = [
+            LeaveGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for member in request.members
+        ]
+        return Decision().reply(token, LeaveGroupResponse(members=unknown))
+
+    # Offsets.
+
+    def decide_commit(self, now_ms: int, token: Token, caller: Caller, request: OffsetCommitRequest) -> Decision:
+        """OffsetCommit of topics that exist; ApiError if nothing of it may be committed."""
+        decision = self.offsets.decide_commit(now_ms, token, caller, request)
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup) and group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
+            # A member of the classic protocol that commits lives.
+            change = self.classic.change(group, now_ms)
+            change.restart_session(group.members[request.member_id])
+            decision.timers += change.decision.timers
+        return decision
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+        """OffsetFetch for one group; ApiError if the member may not read."""
+        return self.offsets.fetch(request)
+
+    def decide_offset_delete(self, token: Token, request: OffsetDeleteRequest) -> Decision:
+        """OffsetDelete of topics that exist; ApiError if nothing of it may be deleted."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return self.offsets.decide_delete(token, request)
+
+    def on_topics_deleted(self, deleted: Iterable[tuple[str, UUID]]) -> Decision:
+        """Topics, by name and id, are gone and their offsets go too."""
+        return self.offsets.forget_topics(deleted)
+
+    # Groups seen from outside.
+
+    def list(self, states: Iterable[str], types: Iterable[str]) -> list[ListGroupsResponseGroup]:
+        """The groups in these states and of these types, in whatever case they are written; all if none is named."""
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {kind.lower() for kind in types}
+        return [
+            list_group(group)
+            for group in self.groups.values()
+            if (not wanted_states or group.state_name.lower() in wanted_states)
+            and (not wanted_types or group.group_type.lower() in wanted_types)
+        ]
+
+    def describe(self, group_id: str, version: int) -> DescribeGroupsResponseGroup:
+        """A classic group in detail; one of another kind is not found."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return describe_group(group)
+        return describe_unknown(group_id, version, is_other_kind=group is not None)
+
+    def decide_delete(self, token: Token, group_ids: Iterable[str]) -> Decision:
+        """DeleteGroups: those that have no members go, with their offsets."""
+        decision = Decision()
+        results = []
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            error = ErrorCode.NONE
+            try:
+                if group is None:
+                    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+                group.check_delete()
+                decision.records += self.offsets.store.tombstones(group_id) + group.tombstones()
+            except ApiError as refusal:
+                error = refusal.code
+            results.append(DeleteGroupsResponseResult(group_id=group_id, error_code=error))
+        return decision.reply(token, DeleteGroupsResponse(results=results))
+
+    # Time and the log.
+
+    def on_timer(self, now_ms: int, key: tuple[str, ...]) -> Decision:
+        """What was to happen at this time."""
+        if key == EXPIRY:
+            return Decision(records=self.offsets.expire(now_ms), timers=[self._next_expiry(now_ms)])
+        invariant(key[0] in classic_coordinator.TIMERS, f"nobody has set the timer {key}")
+        return self.classic.on_timer(now_ms, key)
+
+    def on_loaded(self, now_ms: int) -> Decision:
+        """The log has been replayed to its end: time begins."""
+        decision = self.classic.on_loaded(now_ms)
+        decision.timers.append(self._next_expiry(now_ms))
+        return decision
+
+    def on_unloaded(self) -> Decision:
+        """Another broker coordinates these groups from now on."""
+        return self.classic.on_unloaded()
+
+    def _next_expiry(self, now_ms: int) -> Timer:
+        return Timer(EXPIRY, now_ms + self.offsets.setting.check_interval_ms)
+
+    def replay(self, record: Record) -> None:
+        """Take in one record, live or from the log."""
+        if not self.offsets.replay(record):
+            self.classic.replay(record)

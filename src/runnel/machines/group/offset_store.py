@@ -1,0 +1,81 @@
+"""The offsets that groups have committed."""
+
+from collections.abc import Iterator
+
+from runnel.machines.group.group import CommittedOffset
+from runnel.machines.group.record.format import Record
+from runnel.machines.group.record.offset import OffsetCommitKey, OffsetCommitValue
+
+TopicOffsets = dict[int, CommittedOffset]
+
+
+class OffsetStore:
+    """Offsets by group, topic and partition, changed by replaying records and by nothing else."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, TopicOffsets]] = {}
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._groups.get(group_id, {}).get(topic, {}).get(partition)
+
+    def of_group(self, group_id: str) -> dict[str, TopicOffsets]:
+        """All offsets of a group, by topic; not to be changed."""
+        return self._groups.get(group_id, {})
+
+    def tombstones(self, group_id: str) -> list[Record]:
+        """What removes all offsets of a group."""
+        return [
+            offset_tombstone(group_id, topic, partition)
+            for topic, offsets in self.of_group(group_id).items()
+            for partition in offsets
+        ]
+
+    def entries(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
+        """Everything there is: group, topic, partition and offset."""
+        for group_id, topics in self._groups.items():
+            for topic, offsets in topics.items():
+                for partition, committed in offsets.items():
+                    yield group_id, topic, partition, committed
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        if value is None:
+            self._remove(key)
+            return
+        committed = CommittedOffset(
+            offset=value.offset,
+            leader_epoch=value.leader_epoch,
+            metadata=value.metadata,
+            commit_timestamp_ms=value.commit_timestamp,
+            expire_timestamp_ms=None if value.expire_timestamp == -1 else value.expire_timestamp,
+            topic_id=value.topic_id,
+        )
+        self._groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+
+    def _remove(self, key: OffsetCommitKey) -> None:
+        topics = self._groups.get(key.group, {})
+        offsets = topics.get(key.topic, {})
+        if offsets.pop(key.partition, None) is None:
+            return
+        if not offsets:
+            del topics[key.topic]
+        if not topics:
+            del self._groups[key.group]
+
+
+def offset_record(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> Record:
+    """The record of a commit."""
+    expire_ms = committed.expire_timestamp_ms
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=-1 if expire_ms is None else expire_ms,
+        topic_id=committed.topic_id,
+    )
+    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
+    """The record that takes a commit away."""
+    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
