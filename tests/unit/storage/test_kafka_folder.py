@@ -1,5 +1,6 @@
 """Folders go both ways: Apache Kafka's tools read ours, and we open what Kafka wrote."""
 
+import random
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from runnel.base.clock import SystemClock
 from runnel.records.batch import read_header
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
+from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from runnel.storage.folder_check import check_folder_files, check_partition, find_partitions
 from runnel.storage.fs import RealFileSystem
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
@@ -22,6 +25,8 @@ from runnel.storage.log_dir import LogDir
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=1000, producer_id_expiration_ms=2**60)
 TOPIC = "from-kafka"
+TRANSACTIONS = "transactions"
+TRANSACTION_COUNT = 18
 COUNT = 2000
 
 
@@ -51,6 +56,64 @@ def write_folder(path: Path) -> Log:
         log.append(data, read_header(data), number // 50)
     log_dir.close()
     return log
+
+
+def write_transactions(path: Path) -> Log:
+    """Two producers whose transactions overlap, end in both ways and span two segments; one stays open."""
+    log_dir = open_folder(path)
+    log = log_dir.create("t", 0, UUID(int=5), CONFIG)
+    for number in range(12):
+        for producer_id in (1, 2):
+            builder = BatchBuilder(
+                producer_id=producer_id, producer_epoch=0, base_sequence=number, is_transactional=True
+            )
+            builder.append(1_700_000_000_000 + number, b"key", b"value" * 200)
+            append(log, builder.build())
+        kind = ControlType.ABORT if number % 3 else ControlType.COMMIT
+        if number < 11:
+            append(log, end_marker(kind, 1 + number % 2))
+            append(log, end_marker(ControlType.ABORT, 2 - number % 2))
+    log_dir.close()
+    return log
+
+
+def end_marker(kind: ControlType, producer_id: int) -> bytes:
+    marker = EndTransactionMarker(kind, coordinator_epoch=4)
+    return build_end_transaction_marker(
+        marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=1_700_000_000_000
+    )
+
+
+def append(log: Log, batch: bytes) -> None:
+    data = bytearray(batch)
+    log.append(data, read_header(data), 0)
+
+
+def test_kafka_s_tool_reads_what_transactions_leave(tmp_path: Path) -> None:
+    log = write_transactions(tmp_path / "data")
+    assert len(log.segments) == 2
+    folder = tmp_path / "data" / "t-0"
+    logs, indexes, transactions = (
+        ",".join(str(file) for file in sorted(folder.glob(pattern)))
+        for pattern in ("*.log", "*.*[a-z]index", "*.txnindex")
+    )
+    snapshot = folder / "00000000000000000046.snapshot"
+    text = dump("--deep-iteration", "--print-data-log", "--files", f"{logs},{transactions},{snapshot}")
+    assert "isvalid: false" not in text
+    assert text.count("endTxnMarker: ABORT coordinatorEpoch: 4") == 18
+    assert text.count("endTxnMarker: COMMIT coordinatorEpoch: 4") == 4
+    found = [line for line in text.splitlines() if line.startswith("version: 0 producerId: ")]
+    assert found == [
+        f"version: 0 producerId: {aborted.producer_id} firstOffset: {aborted.first_offset} "
+        f"lastOffset: {aborted.last_offset} lastStableOffset: {aborted.last_stable_offset}"
+        for aborted in log.aborted_transactions(0, 100)
+    ]
+    assert len(found) == 18
+    assert "producerId: 1 producerEpoch: 0 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong[44]" in text
+    checked = dump("--verify-index-only", "--files", indexes)
+    assert "Found timestamp mismatch" not in checked
+    assert "Index position" not in checked
+    assert "Mismatches" not in checked
 
 
 def test_kafka_s_tool_reads_our_files(tmp_path: Path) -> None:
@@ -100,16 +163,38 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             value = b"%d " % number * 200
             producer.produce(TOPIC, value, partition=0, timestamp=1_700_000_000_000 + number * 3 % 1000)
         assert producer.flush(60) == 0
+        make_transactions(kafka.bootstrap_servers, admin, settings)
     finally:
         kafka.stop()
     yield kafka.log_folder
     shutil.rmtree(path)
 
 
-def copy_topic(kafka_folder: Path, target: Path) -> Path:
+def make_transactions(servers: str, admin: AdminClient, settings: dict[str, str]) -> None:
+    """Transactions of two producers in turn, every third aborted, over more than one segment."""
+    admin.create_topics([NewTopic(TRANSACTIONS, 1, 1, config=settings)])[TRANSACTIONS].result(30)
+    producers = [
+        Producer({"bootstrap.servers": servers, "transactional.id": f"p{n}", "compression.type": "lz4"}) for n in (0, 1)
+    ]
+    for producer in producers:
+        producer.init_transactions(30)
+    for number in range(TRANSACTION_COUNT):
+        producer = producers[number % 2]
+        producer.begin_transaction()
+        for part in range(5):
+            value = random.Random(number * 5 + part).randbytes(20_000)
+            producer.produce(TRANSACTIONS, value, partition=0, timestamp=1_700_000_000_000 + number)
+        if number % 3 == 2:
+            producer.flush(30)  # or nothing of it is ever sent
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+
+def copy_topic(kafka_folder: Path, target: Path, topic: str = TOPIC) -> Path:
     target.mkdir()
     for entry in kafka_folder.iterdir():
-        if entry.name == f"{TOPIC}-0":
+        if entry.name == f"{topic}-0":
             shutil.copytree(entry, target / entry.name)
         elif entry.is_file() and entry.name != ".lock":
             shutil.copy(entry, target / entry.name)
@@ -155,3 +240,66 @@ def test_our_indexes_are_kafka_s_byte_for_byte(bench, kafka_folder: Path, tmp_pa
     log_dir.close()
     ours = {file.name: file.read_bytes() for file in (data / f"{TOPIC}-0").glob("*index")}
     assert ours == {name: contents for name, contents in theirs.items() if not name.endswith(".txnindex")}
+
+
+def test_transactions_that_kafka_wrote_are_read_and_made_anew(kafka_folder: Path, tmp_path: Path) -> None:
+    """What a clean start reads from Kafka's files and what a scan makes of the log are the same, and Kafka's own."""
+    data = copy_topic(kafka_folder, tmp_path / "clean", TRANSACTIONS)
+    theirs = {file.name: file.read_bytes() for file in (data / f"{TRANSACTIONS}-0").glob("*.txnindex")}
+    log_dir = open_folder(data)
+    log = log_dir.logs[TRANSACTIONS, 0]
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert len(log.segments) > 1
+    assert len(aborted) == TRANSACTION_COUNT // 3
+    assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+    entries = producer_fields(log)
+    assert len(entries) == 2
+    log_dir.close()
+
+    scanned = copy_topic(kafka_folder, tmp_path / "scanned", TRANSACTIONS)
+    for file in (scanned / f"{TRANSACTIONS}-0").iterdir():
+        if file.suffix in (".index", ".timeindex", ".txnindex", ".snapshot") or file.name == "leader-epoch-checkpoint":
+            file.unlink()
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (scanned / name).unlink()
+    log_dir = open_folder(scanned)
+    again = log_dir.logs[TRANSACTIONS, 0]
+    assert again.log_end_offset == log.log_end_offset
+    assert again.aborted_transactions(0, again.log_end_offset) == aborted
+    assert again.epochs.starts == log.epochs.starts
+    assert producer_fields(again) == entries
+    log_dir.close()
+    ours = {file.name: file.read_bytes() for file in (scanned / f"{TRANSACTIONS}-0").glob("*.txnindex")}
+    assert ours == {name: contents for name, contents in theirs.items() if contents}
+
+
+def producer_fields(log: Log) -> dict[int, tuple[object, ...]]:
+    """What a snapshot keeps of each producer."""
+    return {
+        entry.producer_id: (
+            entry.producer_epoch,
+            entry.coordinator_epoch,
+            entry.last_timestamp,
+            entry.current_txn_first_offset,
+            entry.last_sequence,
+        )
+        for entry in log.producers.entries.values()
+    }
+
+
+def test_nothing_is_wrong_with_what_kafka_wrote(kafka_folder: Path) -> None:
+    fs = RealFileSystem()
+    partitions = find_partitions(fs, str(kafka_folder))
+    names = {Path(partition).name for partition in partitions}
+    assert {f"{TOPIC}-0", f"{TRANSACTIONS}-0", "__transaction_state-0", "__cluster_metadata-0"} <= names
+    record_count = 0
+
+    def tell(_size_bytes: int, count: int) -> None:
+        nonlocal record_count
+        record_count += count
+
+    findings = list(check_folder_files(fs, str(kafka_folder)))
+    for partition in partitions:
+        findings += check_partition(fs, partition, lambda: None, tell)
+    assert findings == []
+    assert record_count > COUNT
