@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from runnel.config.broker import broker_options, name_problems, validate_dynamic_broker_configs
+from runnel.config.broker import BrokerConfig, broker_options, name_problems, validate_dynamic_broker_configs
 from runnel.config.configuration import raise_problems
 from runnel.config.error import ConfigError, RequestError
+from runnel.config.group import group_option, validate_group_overrides
 from runnel.config.option import Option, OptionType, parse_list, render_value
 from runnel.config.topic import topic_option, validate_topic_overrides
 
@@ -36,6 +37,17 @@ def alter_topic_overrides(current: Mapping[str, str], alterations: Sequence[Alte
     for alteration in alterations:
         _alter(altered, alteration, topic_option(alteration.name))
     validate_topic_overrides(altered)
+    return altered
+
+
+def alter_group_overrides(
+    current: Mapping[str, str], alterations: Sequence[Alteration], broker: BrokerConfig
+) -> dict[str, str]:
+    """Return a group's own options after the alterations, or raise `ConfigError` and change nothing."""
+    altered = dict(current)
+    for alteration in alterations:
+        _alter(altered, alteration, group_option(alteration.name))
+    validate_group_overrides(altered, broker)
     return altered
 
 

@@ -17,6 +17,7 @@ from runnel.config.configuration import (
     raise_problems,
     suggestion,
 )
+from runnel.config.consumer_group import ConsumerGroupOptions, consumer_group_problems
 from runnel.config.error import ConfigError, RequestError
 from runnel.config.inert import BROKER_OPTIONS
 from runnel.config.inert_cluster import CLUSTER_OPTIONS
@@ -30,7 +31,7 @@ from runnel.config.refusal import broker_refusal
 _NO_LAYER: Mapping[str, str] = MappingProxyType({})
 
 
-class BrokerConfig(NetworkOptions, LogOptions, Configuration):
+class BrokerConfig(NetworkOptions, LogOptions, ConsumerGroupOptions, Configuration):
     """The options that a broker lives by.
 
     A value comes from the first layer that has it: set for this broker at run time, set for all
@@ -152,7 +153,7 @@ class BrokerConfig(NetworkOptions, LogOptions, Configuration):
         )
 
     def _check_together(self, texts: Mapping[str, str]) -> ListenerSetup:
-        problems: list[ConfigError] = []
+        problems = list(consumer_group_problems(self.value))
         if self.node_id != self.broker_id:
             problems.append(
                 ConfigError("broker.id", "broker.id and node.id are two names of one option and must agree")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from runnel.config.broker import BrokerConfig, broker_options
+from runnel.config.group import GroupConfig
 from runnel.config.load import RESERVED_VARIABLES, environment_name
 from runnel.config.option import Option, OptionType, render_value
 from runnel.config.refusal import BROKER_REFUSAL_PREFIXES, BROKER_REFUSALS, TOPIC_REFUSALS
@@ -60,6 +61,9 @@ def render() -> str:
         _option_table(TopicConfig.options.values(), "broker option"),
         "Kafka has these topic options too; setting one is refused:\n",
         _table(("option", "reason"), _refusals(TOPIC_REFUSALS)),
+        "## Group options\n",
+        "A group of the new protocol that does not set an option takes the broker's value.\n",
+        _option_table(GroupConfig.options.values(), "broker option"),
         "## Broker options without effect\n",
         _INERT,
         _inert_table(),

@@ -1,7 +1,7 @@
 """Inert options of what is still to come: groups, transactions, share groups and compaction."""
 
 from runnel.config.check import at_least, between
-from runnel.config.declaration import boolean, double, integer, long, short, string, string_list
+from runnel.config.declaration import boolean, double, integer, long, short, string_list
 from runnel.config.inert import inert
 from runnel.config.option import INT32_MAX, INT64_MAX
 from runnel.config.unit import DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
@@ -33,25 +33,10 @@ COORDINATOR_OPTIONS = (
         integer(
             "group.coordinator.cached.buffer.max.bytes", MIB + 12, "The buffer it keeps.", check=at_least(512 * KIB)
         ),
-        integer("group.consumer.assignment.interval.ms", SECOND_MS, "The wait between assignments.", check=at_least(0)),
-        integer("group.consumer.max.assignment.interval.ms", 15 * SECOND_MS, "The longest such.", check=at_least(0)),
-        integer("group.consumer.min.assignment.interval.ms", 0, "The shortest such.", check=at_least(0)),
+    ),
+    *inert(
+        "partitions are divided on the event loop",
         boolean("group.consumer.assignor.offload.enable", True, "Whether assignments are computed aside."),
-        string("group.consumer.migration.policy", "bidirectional", "Which groups may change protocol."),
-        integer(
-            "group.consumer.regex.refresh.interval.ms",
-            10 * MINUTE_MS,
-            "How often patterns are matched again.",
-            check=at_least(10 * SECOND_MS),
-        ),
-        integer("group.consumer.heartbeat.interval.ms", 5 * SECOND_MS, "How often members report.", check=at_least(1)),
-        integer("group.consumer.max.heartbeat.interval.ms", 15 * SECOND_MS, "The longest such.", check=at_least(1)),
-        integer("group.consumer.min.heartbeat.interval.ms", 5 * SECOND_MS, "The shortest such.", check=at_least(1)),
-        integer("group.consumer.session.timeout.ms", 45 * SECOND_MS, "When a member is gone.", check=at_least(1)),
-        integer("group.consumer.max.session.timeout.ms", MINUTE_MS, "The longest such.", check=at_least(1)),
-        integer("group.consumer.min.session.timeout.ms", 45 * SECOND_MS, "The shortest such.", check=at_least(1)),
-        integer("group.consumer.max.size", INT32_MAX, "The most members of a group.", check=at_least(1)),
-        string_list("group.consumer.assignors", ("uniform", "range"), "The assignors of the broker."),
     ),
     *inert(
         "transactions are not supported yet",

@@ -3,11 +3,13 @@
 /brokers/topics/NAME                       topic id and replica assignment
 /brokers/topics/NAME/partitions/P/state    leader, leader epoch, ISR
 /config/topics/NAME, /config/brokers/ID    dynamic configuration
+/config/groups/NAME                        the same, of a group whose name may hold anything: it is percent-encoded
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from runnel.coordination.store import Change
@@ -35,7 +37,7 @@ def partition_path(topic: str, partition: int) -> str:
 
 
 def config_path(kind: ConfigKind, name: str) -> str:
-    return f"{CONFIGS}/{kind.value}/{name}"
+    return f"{CONFIGS}/{kind.value}/{quote(name, safe='') if kind is ConfigKind.GROUP else name}"
 
 
 def node_of(record: TopicRecord | PartitionRecord | ConfigRecord) -> tuple[str, bytes]:
@@ -60,8 +62,9 @@ def record_of(change: Change) -> Record | None:
             if (value := _load(change)) is not None:
                 isr = tuple(value["isr"])
                 return PartitionRecord(topic, int(partition), value["leader"], value["leader_epoch"], isr)
-        case ["config", ("topics" | "brokers") as kind, name]:
+        case ["config", ("topics" | "brokers" | "groups") as kind, name]:
             value = _load(change)
+            name = unquote(name) if kind == ConfigKind.GROUP.value else name
             return ConfigRecord(ConfigKind(kind), name, value["config"] if value else {})
     return None
 

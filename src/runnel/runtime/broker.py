@@ -15,6 +15,7 @@ from uuid import uuid4
 from runnel.base.clock import Clock, SystemClock
 from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, WORKER_THREADS_MAX
 from runnel.config.broker import BrokerConfig
+from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.embedded import EmbeddedStore
@@ -172,6 +173,10 @@ class Broker:
     def topic_config(self, name: str) -> TopicConfig:
         """A topic's configuration: its own, else the broker's, else the default."""
         return TopicConfig.resolve(self.image.config(ConfigKind.TOPIC, name), self.config)
+
+    def group_config(self, group_id: str) -> GroupConfig:
+        """A group's configuration: its own, else the broker's, else the default."""
+        return GroupConfig.resolve(self.image.config(ConfigKind.GROUP, group_id), self.config)
 
     @property
     def topic_defaults(self) -> Defaults:

@@ -49,8 +49,12 @@ class ClusterImage:
         self._configs: dict[tuple[ConfigKind, str], Mapping[str, str]] = {}
 
     def config(self, kind: ConfigKind, name: str) -> Mapping[str, str]:
-        """The dynamic configuration of a topic or broker; empty when there is none."""
+        """The dynamic configuration of a topic, broker or group; empty when there is none."""
         return self._configs.get((kind, name), {})
+
+    def configured(self, kind: ConfigKind) -> list[str]:
+        """The names of those that have a dynamic configuration, in order."""
+        return sorted(name for other, name in self._configs if other is kind)
 
     def colliding_topic(self, name: str) -> str | None:
         """Another topic whose metrics `name` would share."""

@@ -11,6 +11,7 @@ class ConfigKind(Enum):
 
     TOPIC = "topics"
     BROKER = "brokers"
+    GROUP = "groups"
 
 
 CLUSTER_DEFAULT = "<default>"
@@ -46,7 +47,7 @@ class TopicRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecord:
-    """All dynamic configuration of one topic or broker; empty means none is left."""
+    """All dynamic configuration of one topic, broker or group; empty means none is left."""
 
     kind: ConfigKind
     name: str

@@ -133,7 +133,7 @@ class ConsumerGroup:
         if value is None:
             self._remove(member_id)
             return
-        self._put(
+        self.put(
             replace(
                 self.members.get(member_id) or ConsumerMember(member_id),
                 instance_id=value.instance_id,
@@ -152,7 +152,7 @@ class ConsumerGroup:
         """A member moved on, or lost all that it had because it is about to be removed."""
         member = self.members.get(member_id)
         if value is not None:
-            self._put(
+            self.put(
                 replace(
                     member or ConsumerMember(member_id),
                     epoch=value.member_epoch,
@@ -164,9 +164,10 @@ class ConsumerGroup:
             )
         elif member is not None:
             gone = replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
-            self._put(replace(gone, assigned=NO_PARTITIONS, pending_revocation=NO_PARTITIONS))
+            self.put(replace(gone, assigned=NO_PARTITIONS, pending_revocation=NO_PARTITIONS))
 
-    def _put(self, member: ConsumerMember) -> None:
+    def put(self, member: ConsumerMember) -> None:
+        """Take in a member as it is now, and note what it holds."""
         former = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if member.instance_id is not None:

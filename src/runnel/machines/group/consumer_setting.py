@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runnel.config.broker import BrokerConfig
+from runnel.config.group import GroupConfig
 from runnel.config.option import INT32_MAX
 from runnel.config.unit import MINUTE_MS, SECOND_MS
 
@@ -36,3 +38,17 @@ class ConsumerGroupSetting:
     classic_size_max: int = INT32_MAX
     assignors: tuple[str, ...] = ("uniform", "range")
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+
+
+def consumer_group_setting(group: GroupConfig, broker: BrokerConfig) -> ConsumerGroupSetting:
+    """The values that hold for a group with this configuration, on a broker with that one."""
+    return ConsumerGroupSetting(
+        session_timeout_ms=group.consumer_session_timeout_ms,
+        heartbeat_interval_ms=group.consumer_heartbeat_interval_ms,
+        assignment_interval_ms=group.consumer_assignment_interval_ms,
+        regex_refresh_interval_ms=broker.group_consumer_regex_refresh_interval_ms,
+        size_max=broker.group_consumer_max_size,
+        classic_size_max=broker.value("group.max.size"),
+        assignors=broker.group_consumer_assignors,
+        migration=MigrationPolicy(broker.group_consumer_migration_policy.lower()),
+    )

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from runnel.base.topic_name import topic_name_problem
-from runnel.config.alter import Alteration, AlterOperation, alter_broker_configs, alter_topic_overrides
+from runnel.config.alter import (
+    Alteration,
+    AlterOperation,
+    alter_broker_configs,
+    alter_group_overrides,
+    alter_topic_overrides,
+)
 from runnel.config.configuration import ConfigEntry
 from runnel.config.error import ConfigError, RequestError
 from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
@@ -51,7 +57,7 @@ def fail_describe(ctx: RequestContext, request: DescribeConfigsRequest, error: A
     return DescribeConfigsResponse(results=[_not_described(asked, error) for asked in request.resources])
 
 
-@api(DescribeConfigsRequest, versions=(1, 4), fail=fail_describe, missing="broker loggers, client metrics, groups")
+@api(DescribeConfigsRequest, versions=(1, 4), fail=fail_describe, missing="broker loggers, client metrics")
 async def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """List the settings of each resource, with where each value comes from."""
     response = DescribeConfigsResponse()
@@ -88,6 +94,8 @@ def _entries(ctx: RequestContext, asked: DescribeConfigsRequestResource) -> Iter
     kind, name = _resource(ctx, asked.resource_type, asked.resource_name, Operation.DESCRIBE_CONFIGS)
     if kind is ConfigKind.TOPIC:
         return ctx.broker.topic_config(name).entries()
+    if kind is ConfigKind.GROUP:
+        return ctx.broker.group_config(name).entries()
     if name == CLUSTER_DEFAULT:
         return ctx.broker.config.cluster_default_entries()
     return ctx.broker.config.entries()
@@ -213,6 +221,8 @@ async def _alter(
             if kind is ConfigKind.TOPIC:
                 require_topic(ctx.broker.image, name)
                 return alter_topic_overrides(before, alterations)
+            if kind is ConfigKind.GROUP:
+                return alter_group_overrides(before, alterations, ctx.broker.config)
             return alter_broker_configs(before, alterations, per_broker=name != CLUSTER_DEFAULT)
 
         await ctx.broker.controller.write_config(kind, name, change, validate_only=validate_only)
@@ -245,6 +255,12 @@ def _resource(
                 f"this is broker {ctx.broker.broker_id}, not {resource_name or 'the default'}",
             )
         return ConfigKind.BROKER, resource_name or CLUSTER_DEFAULT
+    if resource_type == ResourceType.GROUP:
+        if not ctx.is_allowed(operation, Resource.GROUP, resource_name):
+            raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not resource_name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return ConfigKind.GROUP, resource_name
     raise ApiError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} is not supported")
 
 
@@ -259,7 +275,7 @@ def fail_list(
     return ListConfigResourcesResponse(error_code=error.code)
 
 
-@api(ListConfigResourcesRequest, versions=(0, 1), fail=fail_list, missing="client metrics and groups: there are none")
+@api(ListConfigResourcesRequest, versions=(0, 1), fail=fail_list, missing="client metrics: there are none")
 async def list_config_resources(
     ctx: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
@@ -274,6 +290,7 @@ async def list_config_resources(
         ResourceType.TOPIC: sorted(ctx.broker.image.topics),
         ResourceType.BROKER: broker_names,
         ResourceType.BROKER_LOGGER: broker_names,
+        ResourceType.GROUP: ctx.broker.image.configured(ConfigKind.GROUP),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from tests.unit.machines.group.consumer_script import Script
 
+from runnel.config.broker import BrokerConfig
+from runnel.config.group import GroupConfig
 from runnel.machines.group.consumer_replay import KEYS
-from runnel.machines.group.consumer_setting import ConsumerGroupSetting
+from runnel.machines.group.consumer_setting import ConsumerGroupSetting, consumer_group_setting
 from runnel.machines.group.record.format import decode_record
 
 
@@ -351,3 +353,13 @@ def test_kafka_writes_the_same_for_a_regular_expression() -> None:
     script.beat(member, 1)
     script.leave(member)
     assert [script.show(decode_record(*encoded)) for encoded in script.log] == kafka_lines(script, "regex-group")
+
+
+def test_the_settings_of_a_group_come_from_its_options_and_the_brokers() -> None:
+    broker = BrokerConfig({"group.consumer.max.size": "7", "group.consumer.migration.policy": "Upgrade"})
+    group = GroupConfig.resolve({"consumer.session.timeout.ms": "50000"}, broker)
+    setting = consumer_group_setting(group, broker)
+    assert (setting.session_timeout_ms, setting.size_max, setting.assignors) == (50_000, 7, ("uniform", "range"))
+    assert setting.migration.upgrades
+    assert not setting.migration.downgrades
+    assert consumer_group_setting(GroupConfig.resolve({}, BrokerConfig()), BrokerConfig()) == ConsumerGroupSetting()

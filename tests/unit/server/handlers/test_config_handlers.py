@@ -21,7 +21,7 @@ from runnel.protocol.messages.config import (
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND = AlterOperation.SET, AlterOperation.DELETE, AlterOperation.APPEND
-TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 2, 3, 4, 5, 8
 
 
 async def describe(client: Peer, kind: int, name: str, *keys: str, **flags: bool) -> Any:
@@ -264,3 +264,32 @@ async def test_version_zero_knows_client_metrics_only() -> None:
         await client.create("t")
         response = await client.ask(ListConfigResourcesRequest(), 0)
         assert (response.error_code, response.config_resources) == (0, [])
+
+
+# --- Groups
+
+
+async def test_a_group_has_options_of_its_own_whether_or_not_it_exists() -> None:
+    async with peer() as client:
+        name = "a/group with % and ü"
+        assert await value(client, GROUP, name, "consumer.heartbeat.interval.ms") == ("5000", DEFAULT_SOURCE)
+        change = ("consumer.heartbeat.interval.ms", SET, "6000")
+        assert await adjust(client, GROUP, name, change) == (ErrorCode.NONE, False)
+        assert await value(client, GROUP, name, "consumer.heartbeat.interval.ms") == ("6000", GROUP_SOURCE)
+        assert await replace(client, GROUP, name, consumer_session_timeout_ms="50000") == ErrorCode.NONE
+        assert await value(client, GROUP, name, "consumer.heartbeat.interval.ms") == ("5000", DEFAULT_SOURCE)
+        listed = (await client.ask(ListConfigResourcesRequest(resource_types=[GROUP]))).config_resources
+        assert [(resource.resource_type, resource.resource_name) for resource in listed] == [(GROUP, name)]
+
+
+async def test_a_group_option_must_lie_within_the_bounds_of_the_broker() -> None:
+    async with peer() as client:
+        change = ("consumer.session.timeout.ms", SET, "1000")
+        assert await adjust(client, GROUP, "g", change) == (ErrorCode.INVALID_CONFIG, True)
+        assert await adjust(client, GROUP, "g", ("no.such", SET, "1")) == (ErrorCode.INVALID_CONFIG, True)
+        assert await adjust(client, GROUP, "", ("consumer.session.timeout.ms", SET, "50000")) == (
+            ErrorCode.INVALID_REQUEST,
+            True,
+        )
+        assert (await describe(client, GROUP, "")).error_code == ErrorCode.INVALID_REQUEST
+        assert (await client.ask(ListConfigResourcesRequest(resource_types=[GROUP]))).config_resources == []

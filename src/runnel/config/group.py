@@ -1,0 +1,133 @@
+"""The options of a group, and how a group's values follow from its own and the broker's."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from runnel.config.broker import BrokerConfig
+from runnel.config.check import at_least
+from runnel.config.configuration import (
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    Configuration,
+    parse_options,
+    raise_problems,
+    suggestion,
+)
+from runnel.config.declaration import integer
+from runnel.config.error import ConfigError
+from runnel.config.option import BrokerSynonym, Option, render_value
+from runnel.config.unit import SECOND_MS
+
+_OTHER_KINDS = ("share.", "streams.")
+
+
+class GroupConfig(Configuration):
+    """The options that one group lives by; build it with `resolve`."""
+
+    overrides: Mapping[str, str]
+    _broker: BrokerConfig
+
+    consumer_assignment_interval_ms = integer(
+        "consumer.assignment.interval.ms",
+        SECOND_MS,
+        "How long a division of partitions holds before the next one is computed.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("group.consumer.assignment.interval.ms"),),
+    )
+    consumer_heartbeat_interval_ms = integer(
+        "consumer.heartbeat.interval.ms",
+        5 * SECOND_MS,
+        "How often a member reports.",
+        check=at_least(1),
+        broker_synonyms=(BrokerSynonym("group.consumer.heartbeat.interval.ms"),),
+    )
+    consumer_session_timeout_ms = integer(
+        "consumer.session.timeout.ms",
+        45 * SECOND_MS,
+        "How long a member may be silent before it is taken for dead.",
+        check=at_least(1),
+        broker_synonyms=(BrokerSynonym("group.consumer.session.timeout.ms"),),
+    )
+
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> "GroupConfig":
+        """Return a group's configuration: its own values, then the broker's, or raise `ConfigError`.
+
+        A value that has come to lie outside the broker's bounds since it was set counts as the nearest within.
+        """
+        parsed = _parse(overrides)
+        self = cls.__new__(cls)
+        for name, option in cls.options.items():
+            value = _nearest(name, parsed[name], broker) if name in parsed else _inherited(option, broker)
+            self.__dict__[option.attribute] = value
+        self.__dict__["overrides"] = MappingProxyType(dict(overrides))
+        self.__dict__["_broker"] = broker
+        return self
+
+    def entries(self) -> Iterator[ConfigEntry]:
+        """Yield every option for DescribeConfigs, in the order of names."""
+        for name, option in self.options.items():
+            value = render_value(self.__dict__[option.attribute])
+            synonyms = [*self._broker.synonyms(tuple(synonym.name for synonym in option.broker_synonyms))]
+            if name in self.overrides:
+                synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.DYNAMIC_GROUP_CONFIG))
+            yield ConfigEntry(
+                name=name,
+                value=value,
+                source=synonyms[0].source,
+                is_sensitive=False,
+                read_only=False,
+                type=option.value_type,
+                documentation=option.doc,
+                synonyms=tuple(synonyms),
+            )
+
+
+def group_option(name: str) -> Option[Any]:
+    """Return the group option of that name, or raise `ConfigError` saying why there is none."""
+    option = GroupConfig.options.get(name)
+    if option is not None:
+        return option
+    if name.startswith(_OTHER_KINDS):
+        raise ConfigError(name, f"{name}: share groups and streams groups are not supported")
+    raise ConfigError(name, f"Unknown group config name: {name}{suggestion(name, GroupConfig.options)}")
+
+
+def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """Raise `ConfigError` for a name or a value that a group cannot have on this broker."""
+    problems = []
+    for name, value in _parse(overrides).items():
+        lowest, highest = _bounds(name)
+        if value < broker.value(lowest):
+            problems.append(ConfigError(name, f"{name} must be greater than or equal to {lowest}"))
+        elif value > broker.value(highest):
+            problems.append(ConfigError(name, f"{name} must be less than or equal to {highest}"))
+    raise_problems(problems)
+    own = GroupConfig.resolve(overrides, broker)
+    if own.consumer_heartbeat_interval_ms >= own.consumer_session_timeout_ms:
+        name = "consumer.session.timeout.ms"
+        raise ConfigError(name, f"{name} must be greater than consumer.heartbeat.interval.ms")
+
+
+def _parse(overrides: Mapping[str, str]) -> dict[str, Any]:
+    for name in overrides:
+        group_option(name)
+    return parse_options(GroupConfig.options, overrides)
+
+
+def _bounds(name: str) -> tuple[str, str]:
+    """The broker options between which a group's value must lie."""
+    rest = name.removeprefix("consumer.")
+    return f"group.consumer.min.{rest}", f"group.consumer.max.{rest}"
+
+
+def _nearest(name: str, value: int, broker: BrokerConfig) -> int:
+    lowest, highest = (broker.value(bound) for bound in _bounds(name))
+    return int(min(max(value, lowest), highest))
+
+
+def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:
+    (synonym,) = option.broker_synonyms
+    return broker.value(synonym.name)
