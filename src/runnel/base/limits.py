@@ -82,6 +82,12 @@ FRAME_PIECE_JOINED_BYTES_MAX = 16 * 1024
 SCAN_CHUNK_BYTES = MIB
 LOOKUP_CHUNK_BYTES = 8192
 
+# Logs compacted at the same time, however many log.cleaner.threads asks for: the disk and the interpreter are shared.
+COMPACTION_THREADS_MAX = 16
+
+# What compaction reads and writes at once, however little log.cleaner.io.buffer.size asks for.
+COMPACTION_CHUNK_BYTES_MIN = 16 * 1024
+
 # Cold reads, decompression and flushes off the event loop; more threads would only queue for the disk.
 WORKER_THREADS_MAX = 4
 

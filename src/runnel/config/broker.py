@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from runnel.base.invariant import invariant
+from runnel.config.cleaner import DEDUPE_BYTES_PER_THREAD_MIN, CleanerOptions
 from runnel.config.configuration import (
     ConfigEntry,
     ConfigSource,
@@ -31,7 +32,7 @@ from runnel.config.refusal import broker_refusal
 _NO_LAYER: Mapping[str, str] = MappingProxyType({})
 
 
-class BrokerConfig(NetworkOptions, LogOptions, ConsumerGroupOptions, Configuration):
+class BrokerConfig(NetworkOptions, LogOptions, CleanerOptions, ConsumerGroupOptions, Configuration):
     """The options that a broker lives by.
 
     A value comes from the first layer that has it: set for this broker at run time, set for all
@@ -163,6 +164,9 @@ class BrokerConfig(NetworkOptions, LogOptions, ConsumerGroupOptions, Configurati
                 "queued.max.request.bytes must be -1 or at least socket.request.max.bytes, or no such request fits"
             )
             problems.append(ConfigError("queued.max.request.bytes", message))
+        if self.log_cleaner_dedupe_buffer_size < self.log_cleaner_threads * DEDUPE_BYTES_PER_THREAD_MIN:
+            message = "log.cleaner.dedupe.buffer.size must be at least 1 MiB for each of log.cleaner.threads"
+            problems.append(ConfigError("log.cleaner.dedupe.buffer.size", message))
         try:
             setup = resolve_listeners(
                 self.listeners,

@@ -1,9 +1,9 @@
-"""Inert options of what is still to come: groups, transactions, share groups and compaction."""
+"""Inert options of what is still to come: groups, transactions and share groups."""
 
-from runnel.config.check import at_least, between
-from runnel.config.declaration import boolean, double, integer, long, short, string_list
+from runnel.config.check import at_least
+from runnel.config.declaration import boolean, integer, long, short, string_list
 from runnel.config.inert import inert
-from runnel.config.option import INT32_MAX, INT64_MAX
+from runnel.config.option import INT32_MAX
 from runnel.config.unit import DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
 
 COORDINATOR_OPTIONS = (
@@ -68,19 +68,5 @@ COORDINATOR_OPTIONS = (
         short("share.coordinator.state.topic.min.isr", 2, "Its in-sync replicas.", check=at_least(1)),
         integer("share.coordinator.state.topic.num.partitions", 50, "Its partitions.", check=at_least(1)),
         integer("share.coordinator.state.topic.segment.bytes", 100 * MIB, "Its segment size.", check=at_least(1)),
-    ),
-    *inert(
-        "log compaction is not supported yet",
-        boolean("log.cleaner.enable", True, "Whether logs are compacted."),
-        integer("log.cleaner.threads", 1, "The threads that compact.", check=at_least(0)),
-        long("log.cleaner.backoff.ms", 15 * SECOND_MS, "The wait when there is nothing to do.", check=at_least(0)),
-        long("log.cleaner.dedupe.buffer.size", 128 * MIB, "The memory for keys."),
-        double("log.cleaner.io.buffer.load.factor", 0.9, "How full that memory may be."),
-        integer("log.cleaner.io.buffer.size", 512 * KIB, "The memory for reading and writing.", check=at_least(0)),
-        double("log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, "The disk traffic allowed."),
-        long("log.cleaner.delete.retention.ms", DAY_MS, "How long tombstones are kept.", check=at_least(0)),
-        long("log.cleaner.max.compaction.lag.ms", INT64_MAX, "The age at which to compact.", check=at_least(1)),
-        long("log.cleaner.min.compaction.lag.ms", 0, "The age before which not to.", check=at_least(0)),
-        double("log.cleaner.min.cleanable.ratio", 0.5, "How dirty a log must be.", check=between(0, 1)),
     ),
 )

@@ -5,11 +5,8 @@ from runnel.config.check import Check, one_of, only
 TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 COMPRESSION = only("producer", "the broker keeps the compression of the producer and cannot change it yet")
 
+_POLICIES = frozenset({"compact", "delete"})
 
-def _refuse_cleanup(policy: tuple[str, ...]) -> str | None:
-    if set(policy) <= {"compact", "delete"} and "compact" in policy:
-        return "log compaction is not supported yet"
-    return None
-
-
-CLEANUP_POLICY: Check[tuple[str, ...]] = Check("delete", lambda policy: policy == ("delete",), _refuse_cleanup)
+CLEANUP_POLICY: Check[tuple[str, ...]] = Check(
+    "delete, compact, or both", lambda policy: 0 < len(policy) == len(set(policy)) and _POLICIES.issuperset(policy)
+)

@@ -91,28 +91,23 @@ BROKER_REFUSAL_PREFIXES: Mapping[str, str] = {
     "zookeeper.": _ZOOKEEPER,
 }
 
-_COMPACTION = "log compaction is not supported yet"
 _RECOMPRESSION = "the broker keeps the compression of the producer"
 
 TOPIC_REFUSALS: Mapping[str, str] = {
     "compression.gzip.level": _RECOMPRESSION,
     "compression.lz4.level": _RECOMPRESSION,
     "compression.zstd.level": _RECOMPRESSION,
-    "delete.retention.ms": _COMPACTION,
     "errors.deadletterqueue.group.enable": _SHARE,
     "follower.replication.throttled.replicas": _QUOTA,
     "internal.segment.bytes": "it exists for Kafka's own tests",
     "leader.replication.throttled.replicas": _QUOTA,
     "local.retention.bytes": _TIERED,
     "local.retention.ms": _TIERED,
-    "max.compaction.lag.ms": _COMPACTION,
     "message.downconversion.enable": "Kafka itself removed it",
     "message.format.version": "Kafka itself removed it",
     "message.timestamp.difference.max.ms": (
         "Kafka itself removed it: use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
     ),
-    "min.cleanable.dirty.ratio": _COMPACTION,
-    "min.compaction.lag.ms": _COMPACTION,
     "preallocate": "segments grow as they are written",
     "remote.copy.lag.bytes": _TIERED,
     "remote.copy.lag.ms": _TIERED,

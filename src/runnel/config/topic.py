@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from runnel.config.broker import BrokerConfig
-from runnel.config.check import at_least
+from runnel.config.check import at_least, between
 from runnel.config.configuration import (
     ConfigEntry,
     ConfigSource,
@@ -15,7 +15,7 @@ from runnel.config.configuration import (
     raise_problems,
     suggestion,
 )
-from runnel.config.declaration import integer, long, string, string_list
+from runnel.config.declaration import double, integer, long, string, string_list
 from runnel.config.error import ConfigError
 from runnel.config.option import INT64_MAX, BrokerSynonym, Option, render_value
 from runnel.config.policy import CLEANUP_POLICY, COMPRESSION, TIMESTAMP_TYPE
@@ -32,7 +32,8 @@ class TopicConfig(Configuration):
     cleanup_policy = string_list(
         "cleanup.policy",
         ("delete",),
-        "What happens to old segments: delete removes them by age and by size.",
+        "What happens to old records: delete removes segments by age and by size, compact keeps the newest record of "
+        "each key; both may be given.",
         check=CLEANUP_POLICY,
         broker_synonyms=(BrokerSynonym("log.cleanup.policy"),),
     )
@@ -42,6 +43,13 @@ class TopicConfig(Configuration):
         "The compression of stored batches: producer keeps each batch as it came.",
         check=COMPRESSION,
         broker_synonyms=(BrokerSynonym("compression.type"),),
+    )
+    delete_retention_ms = long(
+        "delete.retention.ms",
+        DAY_MS,
+        "How long a record without a value, which deletes its key, is kept after it was first compacted.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.cleaner.delete.retention.ms"),),
     )
     file_delete_delay_ms = long(
         "file.delete.delay.ms",
@@ -72,6 +80,13 @@ class TopicConfig(Configuration):
         check=at_least(0),
         broker_synonyms=(BrokerSynonym("log.index.interval.bytes"),),
     )
+    max_compaction_lag_ms = long(
+        "max.compaction.lag.ms",
+        INT64_MAX,
+        "After which time a record has to be compacted, however little of the log is dirty.",
+        check=at_least(1),
+        broker_synonyms=(BrokerSynonym("log.cleaner.max.compaction.lag.ms"),),
+    )
     max_message_bytes = integer(
         "max.message.bytes",
         MIB + 12,
@@ -99,6 +114,20 @@ class TopicConfig(Configuration):
         "Whose clock stamps a record: the producer's (CreateTime) or the broker's (LogAppendTime).",
         check=TIMESTAMP_TYPE,
         broker_synonyms=(BrokerSynonym("log.message.timestamp.type"),),
+    )
+    min_cleanable_dirty_ratio = double(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        "Which part of a log must be new since the last compaction before the next one.",
+        check=between(0, 1),
+        broker_synonyms=(BrokerSynonym("log.cleaner.min.cleanable.ratio"),),
+    )
+    min_compaction_lag_ms = long(
+        "min.compaction.lag.ms",
+        0,
+        "For how long a record is left alone by compaction.",
+        check=at_least(0),
+        broker_synonyms=(BrokerSynonym("log.cleaner.min.compaction.lag.ms"),),
     )
     min_insync_replicas = integer(
         "min.insync.replicas",
@@ -220,7 +249,17 @@ def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Any]:
         else:
             texts[name] = text
     raise_problems(problems)
-    return parse_options(TopicConfig.options, texts)
+    parsed = parse_options(TopicConfig.options, texts)
+    _check_compaction_lags(parsed)
+    return parsed
+
+
+def _check_compaction_lags(parsed: Mapping[str, Any]) -> None:
+    lags = (TopicConfig.min_compaction_lag_ms, TopicConfig.max_compaction_lag_ms)
+    minimum, maximum = (parsed.get(option.name, option.default) for option in lags)
+    if minimum > maximum:
+        message = f"min.compaction.lag.ms ({minimum}) must not be greater than max.compaction.lag.ms ({maximum})"
+        raise ConfigError("min.compaction.lag.ms", message)
 
 
 def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:

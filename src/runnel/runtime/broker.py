@@ -28,6 +28,7 @@ from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller import Controller
 from runnel.runtime.descriptor import share_descriptors
 from runnel.runtime.log_care import LogCare
+from runnel.runtime.log_compaction import LogCompaction
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
@@ -109,8 +110,15 @@ class Broker:
             lambda: random.randrange(1, 2**31),
         )
         self.care = LogCare(self.config, self.clock, self.replicas, self.log_dirs, self.worker, self._folder_worker)
+        self.compaction = LogCompaction(
+            lambda: self.config, self.clock, self.care.online, self.log_dirs, self._folder_worker
+        )
         spawn = asyncio.get_running_loop().create_task
-        self._tasks = [spawn(self.replicas.run()), *(spawn(task) for task in self.care.tasks())]
+        self._tasks = [
+            spawn(self.replicas.run()),
+            spawn(self.compaction.run()),
+            *(spawn(task) for task in self.care.tasks()),
+        ]
 
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""

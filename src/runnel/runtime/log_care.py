@@ -48,7 +48,7 @@ class LogCare:
 
     async def flush(self) -> None:
         """Sync what `flush.ms` says is due, and segments that have been sealed."""
-        for partition in self._online():
+        for partition in self.online():
             if partition.log.is_flush_due():
                 await self._flush(partition, sealed_only=False)
             elif partition.log.has_unflushed_segment:
@@ -57,7 +57,7 @@ class LogCare:
     async def apply_retention(self) -> None:
         """Delete segments that are past their topic's retention, then files of deleted topics."""
         now_ms = self._clock.now_ms()
-        for partition in self._online():
+        for partition in self.online():
             try:
                 partition.log.apply_retention(now_ms, partition.high_watermark)
             except StorageError as error:
@@ -77,7 +77,7 @@ class LogCare:
             partition.log.producers.expire(now_ms)
             await asyncio.sleep(0)
 
-    def _online(self) -> Iterator[Partition]:
+    def online(self) -> Iterator[Partition]:
         """The partitions whose disk works and whose topic is still there when it is their turn."""
         failed = [log_dir for log_dir in self._log_dirs if log_dir.is_offline]
         # Copied in one step, because the folder worker may add and remove logs meanwhile.

@@ -77,7 +77,9 @@ def find_batch(
     return None
 
 
-def walk_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def walk_batches(
+    file: File, position: int, end: int, chunk_bytes: int = SCAN_CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Yield each batch in [position, end) with its bytes, after its checksum was found right.
 
     Raises `CorruptBatch` or `TruncatedBatch` at the first byte that belongs to no good batch.
@@ -87,14 +89,14 @@ def walk_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
     while position < end:
         start = position - chunk_position
         if start + HEADER_SIZE > len(chunk):
-            chunk = memoryview(file.read_at(position, min(SCAN_CHUNK_BYTES, end - position)))
+            chunk = memoryview(file.read_at(position, min(chunk_bytes, end - position)))
             chunk_position, start = position, 0
         header = read_header(chunk, start)
         size_bytes = header.size_bytes
         if size_bytes > end - position:
             raise TruncatedBatch(f"{end - position} bytes of a batch of {size_bytes}")
         if start + size_bytes > len(chunk):
-            chunk = memoryview(file.read_at(position, min(max(SCAN_CHUNK_BYTES, size_bytes), end - position)))
+            chunk = memoryview(file.read_at(position, min(max(chunk_bytes, size_bytes), end - position)))
             chunk_position, start = position, 0
         if not check_crc(chunk, start, header):
             raise CorruptBatch(f"wrong checksum at position {position} of {file.path}")

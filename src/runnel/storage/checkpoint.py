@@ -15,6 +15,7 @@ from runnel.storage.fs import FileSystem, write_atomically
 
 RECOVERY_POINT_FILE_NAME = "recovery-point-offset-checkpoint"
 LOG_START_FILE_NAME = "log-start-offset-checkpoint"
+CLEANER_FILE_NAME = "cleaner-offset-checkpoint"
 PARTITION_FILE_NAME = "partition.metadata"
 CLEAN_FILE_NAME = ".kafka_cleanshutdown"
 META_FILE_NAME = "meta.properties"
@@ -52,12 +53,20 @@ def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], i
 
 def read_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
     """Read an offset for each partition; a missing or broken file gives none."""
+    return read_known_offsets(fs, path) or {}
+
+
+def read_known_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int] | None:
+    """Read an offset for each partition, or return None where a missing or broken file tells nothing of any."""
+    data = fs.read_file(path)
     offsets: dict[tuple[str, int], int] = {}
+    if not data:
+        return None
     try:
-        for topic, partition, offset in decode_lines(fs.read_file(path) or b"", columns=3):
+        for topic, partition, offset in decode_lines(data, columns=3):
             offsets[topic, int(partition)] = int(offset)
     except (CorruptCheckpoint, ValueError):
-        return {}
+        return None
     return {key: offset for key, offset in offsets.items() if offset >= 0}
 
 

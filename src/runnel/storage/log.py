@@ -33,6 +33,7 @@ from runnel.storage.producer_state import ProducerState
 from runnel.storage.roll import must_roll
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment_swap import SwapDesk
 from runnel.storage.timestamp_lookup import TimestampLookup, TimestampOffset
 from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -53,6 +54,7 @@ class Log:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
+        cleaner_offset: int | None = None,
         is_saved: bool = False,
     ) -> None:
         """`is_saved` says that the files are already as `close` would leave them."""
@@ -68,9 +70,12 @@ class Log:
         # Up to where the newest flush reaches or will reach, and whether flush.messages were appended since.
         self._flush_offset = recovery_point
         self.is_flush_wanted = False
+        # Up to where the log was compacted last, None if it never was.
+        self.cleaner_offset = cleaner_offset
         self.flushed_ms = clock.monotonic_ms()
-        # Called after a truncation: the recovery point on the disk must not stay above the log's end.
+        # Called before a truncation: the offsets in the checkpoints must not stay above the log's end.
         self.on_truncation: Callable[[], None] = _nothing
+        self.swaps = SwapDesk(folder, directory)
         self._folder = folder
         self._clock = clock
         self._active = segments[-1]
@@ -263,6 +268,11 @@ class Log:
         return transaction_lookup.load_transaction_index(fs, directory, self.segments, number, end_offset)
 
     @property
+    def folder(self) -> Folder:
+        """The log folder that this log is in."""
+        return self._folder
+
+    @property
     def latest_epoch(self) -> int:
         """The newest leader epoch that wrote here, -1 if none did."""
         return self.epochs.latest
@@ -334,6 +344,7 @@ class Log:
         if offset <= self.segments[0].base_offset:
             self.truncate_fully(offset)
             return
+        self.swaps.finish()
         with self._folder.judging(is_fatal=True):
             keep = self._floor(offset) + 1
             found = self.segments[keep - 1].find(offset)
@@ -351,6 +362,7 @@ class Log:
 
     def truncate_fully(self, offset: int) -> None:
         """Drop everything and begin again at `offset`."""
+        self.swaps.finish()
         with self._folder.judging(is_fatal=True):
             self._lower_recovery_point(offset)
             for segment in reversed(self.segments):
@@ -365,8 +377,11 @@ class Log:
     def _lower_recovery_point(self, offset: int) -> None:
         self._truncation_count += 1
         self._flush_offset = min(self._flush_offset, offset)
-        if offset < self.recovery_point:
-            self.recovery_point = offset
+        is_cleaned = self.cleaner_offset is not None and offset < self.cleaner_offset
+        if is_cleaned:
+            self.cleaner_offset = offset
+        if is_cleaned or offset < self.recovery_point:
+            self.recovery_point = min(offset, self.recovery_point)
             self.on_truncation()
 
     def _after_truncation(self) -> None:
@@ -395,6 +410,8 @@ class Log:
 
     def apply_retention(self, now_ms: int, up_to_offset: int | None = None) -> int:
         """Delete old segments below `up_to_offset`, the high watermark. Returns how many."""
+        if self.swaps.is_busy:
+            return 0  # there is another time for it
         with self._folder.judging():
             return retention.apply_retention(
                 self, now_ms, self.log_end_offset if up_to_offset is None else up_to_offset
@@ -404,6 +421,7 @@ class Log:
         """Delete the `count` oldest segments and begin the log after them."""
         if count == 0:
             return
+        self.swaps.finish()
         if count == len(self.segments):
             self.roll()
         invariant(count < len(self.segments), "the last segment stays")
@@ -420,6 +438,7 @@ class Log:
         """Write and sync everything, so that the next start needs to scan nothing."""
         if self._is_closed:
             return
+        self.swaps.finish()
         if self._has_no_news():
             self.abandon()
             return
@@ -455,6 +474,7 @@ class Log:
     def _retire(self) -> None:
         self._is_closed = True
         self.on_truncation = _nothing
+        self.swaps.close()
 
 
 def _nothing() -> None:

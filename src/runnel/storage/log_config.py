@@ -18,8 +18,20 @@ class LogConfig:
     retention_ms: int = 7 * DAY_MS
     retention_bytes: int = -1
     cleanup_policy_delete: bool = True
+    cleanup_policy_compact: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    delete_retention_ms: int = DAY_MS
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
     max_message_bytes: int = 1048588
     message_timestamp_type: str = "CreateTime"
     producer_id_expiration_ms: int = DAY_MS
+
+    @property
+    def roll_ms(self) -> int:
+        """The age at which a segment is sealed: compaction cannot reach the last one."""
+        if self.cleanup_policy_compact:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

@@ -11,8 +11,10 @@ from uuid import UUID, uuid4
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
 from runnel.storage.checkpoint import (
+    CLEANER_FILE_NAME,
     LOG_START_FILE_NAME,
     RECOVERY_POINT_FILE_NAME,
+    read_known_offsets,
     read_offsets,
     read_topic_id,
     take_clean_mark,
@@ -102,9 +104,10 @@ class LogDir:
 
     def _load(self, config_of: Callable[[str], LogConfig]) -> None:
         fs = self._folder.fs
-        recovery_points = read_offsets(fs, self._path(RECOVERY_POINT_FILE_NAME))
+        recovery_points = read_known_offsets(fs, self._path(RECOVERY_POINT_FILE_NAME))
         start_offsets = read_offsets(fs, self._path(LOG_START_FILE_NAME))
-        self._stale = {*recovery_points, *start_offsets}
+        cleaner_offsets = read_offsets(fs, self._path(CLEANER_FILE_NAME))
+        self._stale = {*(recovery_points or ()), *start_offsets, *cleaner_offsets}
         for entry in sorted(fs.list_directory(self.path)):
             if not entry.is_directory:
                 continue
@@ -121,7 +124,9 @@ class LogDir:
                 self._clock,
                 config_of(key[0]),
                 log_start_offset=start_offsets.get(key, 0),
-                recovery_point=recovery_points.get(key),
+                # A log that the file does not name is younger than the file, and nothing of it was flushed.
+                recovery_point=None if recovery_points is None else recovery_points.get(key, 0),
+                cleaner_offset=cleaner_offsets.get(key),
                 is_clean=self.was_clean,
             )
             topic_id = read_topic_id(fs, log.directory)
@@ -132,9 +137,12 @@ class LogDir:
                 self._deleted.append(log.directory)
                 continue
             self._add(key, log)
+        if recovery_points is None:
+            # From now on a file that is not there was lost.
+            self._write_recovery_points()
 
     def _add(self, key: TopicPartition, log: Log) -> None:
-        log.on_truncation = self._write_recovery_points
+        log.on_truncation = self._lower_offsets
         self.logs[key] = log
         self._stale.discard(key)
 
@@ -214,6 +222,7 @@ class LogDir:
         """Write down where recovery has to begin and where logs begin."""
         with self._folder.judging():
             self._write_recovery_points()
+            self.checkpoint_cleaner()
             with self._checkpoint_lock:
                 starts = {
                     key: log.log_start_offset
@@ -222,6 +231,19 @@ class LogDir:
                 }
                 write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
                 self._stale.clear()
+
+    def _lower_offsets(self) -> None:
+        self._write_recovery_points()
+        self.checkpoint_cleaner()
+
+    def checkpoint_cleaner(self) -> None:
+        """Write down up to where logs have been compacted."""
+        with self._checkpoint_lock:
+            offsets = {
+                key: log.cleaner_offset for key, log in tuple(self.logs.items()) if log.cleaner_offset is not None
+            }
+            if offsets or self._folder.fs.exists(self._path(CLEANER_FILE_NAME)):
+                write_offsets(self._folder.fs, self._path(CLEANER_FILE_NAME), offsets)
 
     def _write_recovery_points(self) -> None:
         with self._checkpoint_lock:

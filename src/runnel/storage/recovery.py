@@ -5,6 +5,11 @@ producers are in the snapshot at that offset, indexes are used as they are. Afte
 stop the segments from the recovery point on are read batch by batch. The first byte that
 belongs to no good batch ends the log: the rest of that segment and all later segments go, and
 so do segments behind a gap, which is a tail that never reached the disk.
+
+Our compaction leaves no gaps between segments, but Kafka's does. A gap is taken for one of those
+where a compaction is known to have been: below the offset in the cleaner's checkpoint, or behind
+a segment that has gaps inside. Where the checkpoint of recovery points is lost, and with it all
+knowledge of what was flushed, every gap in a log that may be compacted is.
 """
 
 import logging
@@ -17,7 +22,7 @@ from runnel.storage.batch_walk import walk_batches
 from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.folder import Folder
 from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
+from runnel.storage.log_config import INT64_MAX, LogConfig
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
@@ -25,11 +30,12 @@ from runnel.storage.producer_state import ProducerState
 from runnel.storage.salvage import walk_stretches
 from runnel.storage.segment import INDEX_SUFFIXES, Segment
 from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment_swap import finish_swap
 
 logger = logging.getLogger(__name__)
 
-# What Kafka leaves behind when it stops in the middle of deleting, compacting or checkpointing.
-_LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".tmp")
+# What is left behind by a stop in the middle of deleting or checkpointing.
+_LEFTOVER_SUFFIXES = (".deleted", ".tmp")
 
 
 def open_log(
@@ -40,14 +46,17 @@ def open_log(
     *,
     log_start_offset: int = 0,
     recovery_point: int | None = None,
+    cleaner_offset: int | None = None,
     is_clean: bool = False,
 ) -> Log:
     """Open the log in `directory`, an empty one if there is none.
 
-    `log_start_offset` and `recovery_point` come from the folder's checkpoints, `is_clean` from
-    the mark of a clean stop.
+    `log_start_offset`, `recovery_point` and `cleaner_offset` come from the folder's checkpoints,
+    `is_clean` from the mark of a clean stop.
     """
-    opening = _Opening(folder, directory, clock, config, log_start_offset)
+    opening = _Opening(folder, directory, clock, config, log_start_offset, cleaner_offset)
+    if recovery_point is None and config.cleanup_policy_compact:
+        opening.gapped_offset = INT64_MAX
     end_offset = opening.clean_end(recovery_point) if is_clean else None
     if end_offset is not None:
         opening.end_offset = end_offset
@@ -60,13 +69,25 @@ def open_log(
 class _Opening:
     """A log on its way from a list of files to a `Log`."""
 
-    def __init__(self, folder: Folder, directory: str, clock: Clock, config: LogConfig, log_start_offset: int) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        directory: str,
+        clock: Clock,
+        config: LogConfig,
+        log_start_offset: int,
+        cleaner_offset: int | None,
+    ) -> None:
         self._folder = folder
         self._fs = folder.fs
         self._directory = directory
         self._clock = clock
         self._config = config
         self._start_offset = log_start_offset
+        self._cleaner_offset = cleaner_offset
+        # Up to here segments may have gaps between them.
+        self.gapped_offset = cleaner_offset or 0
+        self._has_gaps = False  # inside of the segment that was scanned last
         self._segments = self._load_segments()
         self._epochs = EpochCache.load(folder.fs, directory)
         self._producers = ProducerState(config.producer_id_expiration_ms)
@@ -74,6 +95,8 @@ class _Opening:
 
     def _load_segments(self) -> list[Segment]:
         entries = self._fs.list_directory(self._directory)
+        if finish_swap(self._fs, self._directory, (entry.name for entry in entries)):
+            entries = self._fs.list_directory(self._directory)
         sizes = {entry.name: entry for entry in entries if not entry.is_directory}
         segments = []
         for name, entry in sizes.items():
@@ -109,6 +132,8 @@ class _Opening:
         self.end_offset = base_offset
         for number in range(first, len(self._segments)):
             segment = self._segments[number]
+            if self._is_gap_of_compaction(segment.base_offset):
+                self.end_offset = segment.base_offset
             if segment.base_offset != self.end_offset:
                 logger.warning("%s: dropped behind a gap at %d", segment.path(LOG_SUFFIX), self.end_offset)
                 self._drop_from(number)
@@ -119,6 +144,9 @@ class _Opening:
                 self._drop_from(number + 1)
                 break
 
+    def _is_gap_of_compaction(self, base_offset: int) -> bool:
+        return base_offset > self.end_offset and (base_offset <= self.gapped_offset or self._has_gaps)
+
     def _seal(self, segment: Segment) -> None:
         segment.write_indexes()
         segment.seal()
@@ -128,6 +156,7 @@ class _Opening:
         """Take in the good batches of a segment. Returns whether it was good to its end."""
         file_size_bytes = segment.size_bytes
         segment.begin_scan()
+        self._has_gaps = False
         transactions = segment.reset_transaction_index()
         try:
             for position, header, batch in walk_batches(segment.file, 0, file_size_bytes):
@@ -144,6 +173,9 @@ class _Opening:
                 if aborted is not None:
                     transactions.append(aborted)
                 segment.note_batch(position, header.size_bytes, last_offset, header.max_timestamp)
+                self._has_gaps |= (
+                    header.base_offset > self.end_offset or header.record_count <= header.last_offset_delta
+                )
                 self.end_offset = last_offset + 1
         except RecordError as error:
             lost_bytes = file_size_bytes - segment.size_bytes
@@ -219,5 +251,6 @@ class _Opening:
             log_start_offset=self._start_offset,
             log_end_offset=self.end_offset,
             recovery_point=min(recovery_point, self.end_offset),
+            cleaner_offset=self._cleaner_offset,
             is_saved=is_saved,
         )

@@ -24,7 +24,7 @@ def must_roll(
     # records makes the same segments.
     first_timestamp = segment.first_timestamp
     waited_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else clock.now_ms() - segment.created_ms
-    wait_ms = config.segment_ms
+    wait_ms = config.roll_ms
     if config.segment_jitter_ms:
         wait_ms -= _jitter_ms(config, segment)
     return (

@@ -435,11 +435,15 @@ class Segment(SegmentFile):
     def write_indexes(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the index files, the time index with the largest timestamp as its last entry."""
         write = write or _write
+        for suffix, data in self.encode_indexes().items():
+            write(self._folder.fs, self.path(suffix), data)
+        self.write_transaction_index(write)
+
+    def encode_indexes(self) -> dict[str, bytes]:
+        """What the index files hold, by suffix; the transaction index is a file by itself."""
         offset_index, time_index = self.growing_indexes()
         time_index.append(*self.maximum)
-        write(self._folder.fs, self.path(OFFSET_INDEX_SUFFIX), offset_index.encode())
-        write(self._folder.fs, self.path(TIME_INDEX_SUFFIX), time_index.encode())
-        self.write_transaction_index(write)
+        return {OFFSET_INDEX_SUFFIX: offset_index.encode(), TIME_INDEX_SUFFIX: time_index.encode()}
 
     def write_transaction_index(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the transaction index if it was used; one without entries has no file, as in Kafka."""

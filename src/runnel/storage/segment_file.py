@@ -60,6 +60,11 @@ class SegmentFile:
         self.count_handles()
         return file
 
+    def adopt(self, file: File) -> None:
+        """Be in a file that is synced and has another name as yet; `forget` it when it has the right one."""
+        self._file = file
+        self._synced_bytes = self.size_bytes
+
     @property
     def handle_count(self) -> int:
         """How many descriptors this takes."""

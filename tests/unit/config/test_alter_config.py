@@ -32,6 +32,8 @@ def test_set_and_delete() -> None:
         ({}, APPEND, "delete", "delete"),
         ({"cleanup.policy": "delete"}, APPEND, "delete", "delete"),
         ({"cleanup.policy": "delete"}, SUBTRACT, "compact", "delete"),
+        ({}, APPEND, "compact", "delete,compact"),
+        ({"cleanup.policy": "delete,compact"}, SUBTRACT, "delete", "compact"),
     ],
 )
 def test_lists_grow_and_shrink_from_their_value_or_default(
@@ -45,7 +47,7 @@ def test_lists_grow_and_shrink_from_their_value_or_default(
 @pytest.mark.parametrize(
     ("alteration", "reason"),
     [
-        (Alteration("cleanup.policy", APPEND, "compact"), "log compaction is not supported yet"),
+        (Alteration("cleanup.policy", APPEND, "shred"), "must be delete, compact, or both"),
         (Alteration("cleanup.policy", SUBTRACT, "delete"), "must be delete"),
         (Alteration("retention.ms", APPEND, "5"), "Can't APPEND to retention.ms: its type is not LIST"),
         (Alteration("retention.ms", SUBTRACT, "5"), "Can't SUBTRACT to retention.ms: its type is not LIST"),

@@ -86,8 +86,9 @@ def test_unsupported_options_are_refused_by_name(name: str, reason: str) -> None
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"log.cleanup.policy": "compact"}, "log compaction is not supported yet"),
-        ({"log.cleanup.policy": "delete,compact"}, "log compaction is not supported yet"),
+        ({"log.cleaner.io.max.bytes.per.second": "0"}, "greater than 0"),
+        ({"log.cleaner.io.buffer.load.factor": "1.1"}, "greater than 0 and at most 1"),
+        ({"log.cleaner.dedupe.buffer.size": "2000000", "log.cleaner.threads": "2"}, "1 MiB for each"),
         ({"log.cleanup.policy": "shred"}, "must be delete"),
         ({"log.cleanup.policy": ""}, "must be delete"),
         ({"compression.type": "zstd"}, "cannot change it yet"),

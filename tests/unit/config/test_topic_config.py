@@ -34,14 +34,18 @@ def test_defaults_are_kafkas() -> None:
     assert {item.name: item.value for item in config.entries()} == {
         "cleanup.policy": "delete",
         "compression.type": "producer",
+        "delete.retention.ms": "86400000",
         "file.delete.delay.ms": "60000",
         "flush.messages": "9223372036854775807",
         "flush.ms": "9223372036854775807",
         "index.interval.bytes": "4096",
+        "max.compaction.lag.ms": "9223372036854775807",
         "max.message.bytes": "1048588",
         "message.timestamp.after.max.ms": "3600000",
         "message.timestamp.before.max.ms": "9223372036854775807",
         "message.timestamp.type": "CreateTime",
+        "min.cleanable.dirty.ratio": "0.5",
+        "min.compaction.lag.ms": "0",
         "min.insync.replicas": "1",
         "retention.bytes": "-1",
         "retention.ms": "604800000",
@@ -136,10 +140,11 @@ def test_unsupported_options_are_refused_by_name(name: str) -> None:
         ),
         (
             "cleanup.policy",
-            "compact",
-            "Invalid value 'compact' for cleanup.policy: log compaction is not supported yet",
+            "compact,compact",
+            "Invalid value 'compact,compact' for cleanup.policy: must be delete, compact, or both",
         ),
-        ("cleanup.policy", "never", "Invalid value 'never' for cleanup.policy: must be delete"),
+        ("cleanup.policy", "never", "Invalid value 'never' for cleanup.policy: must be delete, compact, or both"),
+        ("cleanup.policy", "", "Invalid value '' for cleanup.policy: must be delete, compact, or both"),
     ],
 )
 def test_what_a_topic_cannot_have(name: str, text: str | None, message: str) -> None:
@@ -176,3 +181,8 @@ def test_every_topic_option_inherits_from_broker_options_that_exist_and_can_chan
 def test_families_of_units_are_those_that_topics_inherit_from() -> None:
     inherited = {tuple(synonym.name for synonym in option.broker_synonyms) for option in TopicConfig.options.values()}
     assert set(SYNONYM_FAMILIES) <= inherited
+
+
+def test_records_cannot_have_to_wait_for_longer_than_they_may() -> None:
+    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms \(5\) must not be greater than"):
+        TopicConfig.resolve({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, BrokerConfig())

@@ -46,6 +46,7 @@ class Workbench:
         *,
         log_start_offset: int = 0,
         recovery_point: int | None = None,
+        cleaner_offset: int | None = None,
         is_clean: bool = False,
     ) -> Log:
         self.folder = Folder(self.fs, "/data")
@@ -56,6 +57,7 @@ class Workbench:
             config or LogConfig(),
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
+            cleaner_offset=cleaner_offset,
             is_clean=is_clean,
         )
 

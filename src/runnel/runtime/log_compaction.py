@@ -1,0 +1,196 @@
+"""When logs are compacted, and by whom.
+
+Decisions are made on the event loop: which log is the dirtiest, what its compaction needs to
+know, and when compacted segments take the place of old ones. Records are read and written in
+threads of their own, on what was taken down before. Files change their names in the thread
+where folders change, so that a partition is never deleted meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from runnel.base.clock import Clock
+from runnel.base.limits import COMPACTION_CHUNK_BYTES_MIN, COMPACTION_THREADS_MAX
+from runnel.config.broker import BrokerConfig
+from runnel.runtime.partition import Partition
+from runnel.storage.cleaned_segment import discard_cleaned
+from runnel.storage.compaction import Compaction, CompactionStopped
+from runnel.storage.compaction_plan import CompactionPlan, Dirt, Source, is_due, measure_dirt, plan_compaction
+from runnel.storage.error import StorageError
+from runnel.storage.log import Log
+from runnel.storage.log_dir import LogDir
+from runnel.storage.segment import Segment
+from runnel.storage.throttle import Throttle
+
+log = logging.getLogger("runnel.runtime")
+
+T = TypeVar("T")
+
+
+class LogCompaction:
+    """Compacts the dirtiest logs of a broker, for ever."""
+
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        online: Callable[[], Iterable[Partition]],
+        log_dirs: Sequence[LogDir],
+        folder_worker: Executor,
+    ) -> None:
+        """`online` gives the partitions whose disk works, `config` what the broker lives by now."""
+        self._config = config
+        self._clock = clock
+        self._online = online
+        self._log_dirs = log_dirs
+        self._folder_worker = folder_worker
+        self._worker = ThreadPoolExecutor(COMPACTION_THREADS_MAX, thread_name_prefix="runnel-compaction")
+        self._throttle = Throttle(clock, lambda: self._config().log_cleaner_io_max_bytes_per_second)
+        self._running: dict[Log, asyncio.Task[None]] = {}
+        self._compactions: set[Compaction] = set()
+        self._resting: dict[Log, int] = {}  # until when a log is not tried again
+        self._uncleanable: set[Log] = set()
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Compact what is due, then wait until something may be due again."""
+        try:
+            while True:
+                self._ended.clear()
+                self.start_due()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._config().log_cleaner_backoff_ms / 1000):
+                        await self._ended.wait()
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        for compaction in self._compactions:
+            compaction.stop()
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        self._worker.shutdown()
+
+    def start_due(self) -> None:
+        """Begin with the dirtiest logs, as many as there are threads."""
+        config = self._config()
+        while config.log_cleaner_enable and len(self._running) < min(
+            config.log_cleaner_threads, COMPACTION_THREADS_MAX
+        ):
+            found = self._dirtiest()
+            if found is None:
+                return
+            partition, dirt = found
+            task = asyncio.get_running_loop().create_task(self._compact(partition, dirt))
+            self._running[partition.log] = task
+            task.add_done_callback(partial(self._end, partition.log))
+
+    def _end(self, storage: Log, _: "asyncio.Task[None]") -> None:
+        del self._running[storage]
+        self._ended.set()
+
+    async def settled(self) -> None:
+        """Return when no log is being compacted."""
+        while self._running:
+            await asyncio.wait(self._running.values())
+            await asyncio.sleep(0)
+
+    def _dirtiest(self) -> tuple[Partition, Dirt] | None:
+        now_ms, resting_now_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        found: list[tuple[Partition, Dirt]] = []
+        logs = set()
+        for partition in self._online():
+            storage = partition.log
+            logs.add(storage)
+            if not storage.config.cleanup_policy_compact or storage in self._running or storage in self._uncleanable:
+                continue
+            if self._resting.get(storage, 0) > resting_now_ms:
+                continue
+            try:
+                dirt = measure_dirt(storage, partition.last_stable_offset, now_ms)
+            except StorageError as error:
+                self._rest(partition, error)
+                continue
+            if is_due(dirt, storage.config):
+                found.append((partition, dirt))
+        self._uncleanable &= logs
+        self._resting = {storage: until_ms for storage, until_ms in self._resting.items() if storage in logs}
+        return max(found, key=lambda pair: pair[1].ratio, default=None)
+
+    async def _compact(self, partition: Partition, dirt: Dirt) -> None:
+        try:
+            await self._run(partition, dirt)
+        except CompactionStopped:
+            self._resting[partition.log] = self._clock.monotonic_ms() + self._config().log_cleaner_backoff_ms
+        except StorageError as error:
+            # A partition that was deleted meanwhile has no files to be read, and that is nobody's failure.
+            if not partition.is_retired:
+                partition.log.folder.note(error)
+                self._rest(partition, error)
+        except Exception:
+            if not partition.is_retired:
+                log.exception("%s cannot be compacted and is left alone until the next start", partition.name)
+                self._uncleanable.add(partition.log)
+
+    def _rest(self, partition: Partition, error: StorageError) -> None:
+        log.error("%s could not be compacted: %s", partition.name, error)
+        self._resting[partition.log] = self._clock.monotonic_ms() + self._config().log_cleaner_backoff_ms
+
+    async def _run(self, partition: Partition, dirt: Dirt) -> None:
+        storage, began_ms = partition.log, self._clock.monotonic_ms()
+        plan = plan_compaction(storage, dirt, partition.high_watermark, self._clock.now_ms())
+        compaction = self._make(plan)
+        size_bytes = storage.size_bytes
+        self._compactions.add(compaction)
+        try:
+            await self._in(self._worker, compaction.build_map)
+            for group in compaction.groups():
+                cleaned = await self._in(self._worker, partial(compaction.clean, group))
+                if cleaned is not None:
+                    await self._swap(storage, group, cleaned)
+        finally:
+            self._compactions.discard(compaction)
+        storage.cleaner_offset = compaction.end_offset
+        for log_dir in self._log_dirs:
+            if log_dir.path == storage.folder.path:
+                await self._in(self._folder_worker, log_dir.checkpoint_cleaner)
+        log.info(
+            "%s was compacted up to offset %d in %.1f s, with %d keys: %d bytes became %d",
+            partition.name,
+            compaction.end_offset,
+            (self._clock.monotonic_ms() - began_ms) / 1000,
+            compaction.count.key_count,
+            size_bytes,
+            storage.size_bytes,
+        )
+
+    def _make(self, plan: CompactionPlan) -> Compaction:
+        config = self._config()
+        threads = max(1, min(config.log_cleaner_threads, COMPACTION_THREADS_MAX))
+        return Compaction(
+            plan,
+            map_bytes=config.log_cleaner_dedupe_buffer_size // threads,
+            load_factor=config.log_cleaner_io_buffer_load_factor,
+            # One half is for reading, one for writing.
+            chunk_bytes=max(COMPACTION_CHUNK_BYTES_MIN, config.log_cleaner_io_buffer_size // threads // 2),
+            rest_for=self._throttle.take,
+        )
+
+    async def _swap(self, storage: Log, group: Sequence[Source], cleaned: Sequence[Segment]) -> None:
+        swap = storage.swaps.begin(storage.segments, [source.segment for source in group], cleaned)
+        if swap is None:
+            # Retention or a truncation was faster. What is left of the log is looked at anew.
+            for segment in cleaned:
+                await self._in(self._folder_worker, partial(discard_cleaned, storage.folder.fs, segment))
+            raise CompactionStopped
+        await self._in(self._folder_worker, swap.run)
+        storage.swaps.end(swap)
+
+    async def _in(self, worker: Executor, action: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(worker, action)
