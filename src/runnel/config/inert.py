@@ -29,8 +29,11 @@ BROKER_OPTIONS = (
         integer("background.threads", 10, "Threads for background work.", check=at_least(1)),
         integer("num.io.threads", 8, "Threads that handle requests.", check=at_least(1)),
         integer("num.network.threads", 3, "Threads that read and write sockets.", check=at_least(1)),
-        integer("num.recovery.threads.per.data.dir", 2, "Threads that recover logs.", check=at_least(1)),
         nullable_integer("num.replica.alter.log.dirs.threads", "Threads that move replicas between folders."),
+    ),
+    *inert(
+        "folders are recovered at the same time, and the logs of one folder one after the other",
+        integer("num.recovery.threads.per.data.dir", 2, "Threads that recover logs.", check=at_least(1)),
     ),
     *inert(
         "requests in memory are bounded by queued.max.request.bytes",

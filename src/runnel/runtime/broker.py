@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from runnel.base.clock import Clock, SystemClock
-from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, WORKER_THREADS_MAX
+from runnel.base.limits import CLOSING_LOGS_MAX, FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, WORKER_THREADS_MAX
 from runnel.config.broker import BrokerConfig
 from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
@@ -90,8 +90,8 @@ class Broker:
         self.cluster_id = await load_cluster_id(self.metadata.store)
         # All folders are looked at before any of them is touched.
         is_new = {path: self._is_new_folder(path) for path in self.config.log_directories}
+        await self._open_log_dirs()
         for path in self.config.log_directories:
-            self.log_dirs.append(self._open_log_dir(path))
             if is_new[path]:
                 write_identity(self._fs, str(path), self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
@@ -130,11 +130,12 @@ class Broker:
         self.handles.defer = None
         self._folder_worker.shutdown()
         self.worker.shutdown()
-        for log_dir in self.log_dirs:
-            try:
-                log_dir.close()
-            except StorageError as error:
-                log.error("%s could not be closed cleanly: %s", log_dir.path, error)
+        with ThreadPoolExecutor(CLOSING_LOGS_MAX, thread_name_prefix="runnel-closing") as closing:
+            for log_dir in self.log_dirs:
+                try:
+                    log_dir.close(spread=closing.map)
+                except StorageError as error:
+                    log.error("%s could not be closed cleanly: %s", log_dir.path, error)
         self.log_dirs = []
         if self._store is not None:
             await self._store.close()
@@ -159,6 +160,17 @@ class Broker:
 
     def _is_new_folder(self, path: Path) -> bool:
         return check_identity(self._fs, str(path), self.cluster_id, self.broker_id) is None
+
+    async def _open_log_dirs(self) -> None:
+        """Open all folders, at the same time: each may be on a disk of its own."""
+        # Within one folder the logs come one after the other. Opening one is mostly Python, and threads gain nothing.
+        run = asyncio.get_running_loop().run_in_executor
+        opening = [run(self.worker, self._open_log_dir, path) for path in self.config.log_directories]
+        opened = await asyncio.gather(*opening, return_exceptions=True)
+        self.log_dirs += [log_dir for log_dir in opened if isinstance(log_dir, LogDir)]
+        for failure in opened:
+            if isinstance(failure, BaseException):
+                raise failure
 
     def _open_log_dir(self, path: Path) -> LogDir:
         log_dir = LogDir.open(

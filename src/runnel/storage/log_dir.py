@@ -4,8 +4,10 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Lock
+from typing import Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from runnel.base.clock import Clock
@@ -32,12 +34,21 @@ from runnel.storage.recovery import open_log
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 LOCK_FILE_NAME = ".lock"
 DELETE_SUFFIX = "-delete"
 _FILE_NAME_SIZE_MAX = 255
 _PARTITION_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
 TopicPartition = tuple[str, int]
+
+
+class Spread(Protocol):
+    """Like `map`, and perhaps in several threads: logs do not know of each other."""
+
+    def __call__(self, function: Callable[[T], R], items: Iterable[T], /) -> Iterable[R]: ...
 
 
 def partition_name(topic: str, partition: int) -> str:
@@ -250,19 +261,13 @@ class LogDir:
             points = {key: log.recovery_point for key, log in tuple(self.logs.items())}
             write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
 
-    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+    def close(self, *, clean: bool = True, broker_epoch: int = -1, spread: Spread = map) -> None:
         """Close every log. Only when all of it reached the disk is the stop marked as clean.
 
         A failure is logged and raised at the end, after every log was closed that could be.
         """
-        failure: StorageError | None = None
-        for log in self.logs.values():
-            try:
-                if clean and not self.is_offline:
-                    log.close()
-            except StorageError as error:
-                failure = failure or error
-            log.abandon()
+        failures = list(filter(None, spread(partial(self._close_log, clean), self.logs.values())))
+        failure = failures[0] if failures else None
         try:
             if clean and failure is None:
                 self._folder.check()
@@ -272,6 +277,16 @@ class LogDir:
             self._lock = None
         if failure is not None:
             raise failure
+
+    def _close_log(self, clean: bool, log: Log) -> StorageError | None:
+        try:
+            if clean and not self.is_offline:
+                log.close()
+        except StorageError as error:
+            return error
+        finally:
+            log.abandon()
+        return None
 
 
 def _lock(fs: FileSystem, path: str) -> object:

@@ -22,10 +22,13 @@ def rebuild_producers(
     start_offset: int,
     end_offset: int,
     now_ms: int,
+    snapshots: Sequence[int] | None = None,
 ) -> None:
     """Bring `producers` to the state after the batches below `end_offset`, reading headers only where it must."""
     rebuilt = ProducerState(producers.expiration_ms)
-    offset = load_newest_snapshot(fs, directory, rebuilt, first=start_offset, last=end_offset, now_ms=now_ms)
+    offset = load_newest_snapshot(
+        fs, directory, rebuilt, first=start_offset, last=end_offset, now_ms=now_ms, offsets=snapshots
+    )
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if offset < following and segment.base_offset < end_offset:

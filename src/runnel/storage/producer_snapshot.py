@@ -4,6 +4,7 @@ The file is a version (1), a CRC-32C of what follows it, a count, and for each p
 last batch only, so after a restart one batch a producer is known instead of five.
 """
 
+from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from crc32c import crc32c
@@ -72,8 +73,13 @@ def _decode_entry(fields: tuple[int, ...]) -> ProducerEntry:
 
 def snapshot_offsets(fs: FileSystem, directory: str) -> list[int]:
     """The offsets of the snapshots in a partition's folder, rising."""
-    names = [entry.name for entry in fs.list_directory(directory) if entry.name.endswith(SNAPSHOT_SUFFIX)]
-    return sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if name[: -len(SNAPSHOT_SUFFIX)].isdigit())
+    return snapshot_offsets_of(entry.name for entry in fs.list_directory(directory))
+
+
+def snapshot_offsets_of(names: Iterable[str]) -> list[int]:
+    """The offsets of the snapshots among the names in a partition's folder, rising."""
+    stems = [name[: -len(SNAPSHOT_SUFFIX)] for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+    return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
 def snapshot_path(directory: str, offset: int) -> str:
@@ -93,10 +99,20 @@ def remove_snapshots(fs: FileSystem, directory: str, *, below: int = 0, above: i
 
 
 def load_newest_snapshot(
-    fs: FileSystem, directory: str, state: ProducerState, *, first: int, last: int, now_ms: int
+    fs: FileSystem,
+    directory: str,
+    state: ProducerState,
+    *,
+    first: int,
+    last: int,
+    now_ms: int,
+    offsets: Sequence[int] | None = None,
 ) -> int:
-    """Fill `state` from the newest good snapshot in (first, last]. Returns its offset, or `first`."""
-    for offset in reversed(snapshot_offsets(fs, directory)):
+    """Fill `state` from the newest good snapshot in (first, last]. Returns its offset, or `first`.
+
+    `offsets` are those of the snapshots, where somebody has looked already.
+    """
+    for offset in reversed(snapshot_offsets(fs, directory) if offsets is None else offsets):
         if not first < offset <= last:
             continue
         try:

@@ -25,7 +25,7 @@ from runnel.storage.log import Log
 from runnel.storage.log_config import INT64_MAX, LogConfig
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
 from runnel.storage.producer_replay import rebuild_producers
-from runnel.storage.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
+from runnel.storage.producer_snapshot import snapshot_offsets_of, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.salvage import walk_stretches
 from runnel.storage.segment import INDEX_SUFFIXES, Segment
@@ -98,6 +98,7 @@ class _Opening:
         if finish_swap(self._fs, self._directory, (entry.name for entry in entries)):
             entries = self._fs.list_directory(self._directory)
         sizes = {entry.name: entry for entry in entries if not entry.is_directory}
+        self._snapshots = snapshot_offsets_of(sizes)
         segments = []
         for name, entry in sizes.items():
             stem, suffix = os.path.splitext(name)
@@ -210,12 +211,13 @@ class _Opening:
             start_offset=self._start_offset,
             end_offset=end_offset,
             now_ms=self._clock.now_ms(),
+            snapshots=self._snapshots,
         )
 
     def _remove_stray_snapshots(self) -> None:
         """Remove the snapshots that neither begin a segment nor end the log."""
         wanted = {self.end_offset, *(segment.base_offset for segment in self._segments)}
-        for offset in snapshot_offsets(self._fs, self._directory):
+        for offset in self._snapshots:
             if offset not in wanted:
                 self._fs.remove(snapshot_path(self._directory, offset))
 

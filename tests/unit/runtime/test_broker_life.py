@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from pathlib import Path
 from uuid import UUID
 
@@ -120,6 +121,21 @@ async def test_a_broker_on_a_real_disk_keeps_its_metadata_with_its_logs(tmp_path
     assert (again.cluster_id, again.image.topics["t"].topic_id) == (cluster_id, topic_id)
     assert stored(again) == [b"a"]
     await again.stop()
+
+
+async def test_folders_are_opened_at_the_same_time() -> None:
+    """Each may be on a disk of its own, and after a crash there may be much to read."""
+    machine = BrokerInMemory()
+    both = threading.Barrier(2, timeout=20)
+
+    def hook(_count: int, operation: str, _path: str) -> OSError | None:
+        if operation == "lock":
+            both.wait()
+        return None
+
+    machine.fs.hook = hook
+    async with machine.running(log_dirs="/a,/b") as broker:
+        assert [log_dir.path for log_dir in broker.log_dirs] == ["/a", "/b"]
 
 
 # --- folders of topics that should not be there
