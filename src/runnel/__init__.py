@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from runnel.client.consumer_record import ConsumerRecord as ConsumerRecord
     from runnel.client.delivery import RecordMetadata as RecordMetadata
     from runnel.client.error import ClientError as ClientError
+    from runnel.client.error import CommitFailed as CommitFailed
+    from runnel.client.group_offset import OffsetAndMetadata as OffsetAndMetadata
     from runnel.client.producer import Producer as Producer
     from runnel.client.sync_admin import Admin as Admin
     from runnel.client.table_read import read_table as read_table
@@ -28,11 +30,13 @@ _HOMES = {
     "Admin": "runnel.client.sync_admin",
     "ApiError": "runnel.protocol.errors",
     "ClientError": "runnel.client.error",
+    "CommitFailed": "runnel.client.error",
     "ConfigError": "runnel.config.error",
     "Consumer": "runnel.client.consumer",
     "ConsumerRecord": "runnel.client.consumer_record",
     "ErrorCode": "runnel.protocol.errors",
     "NewTopic": "runnel.client.admin",
+    "OffsetAndMetadata": "runnel.client.group_offset",
     "Producer": "runnel.client.producer",
     "RecordMetadata": "runnel.client.delivery",
     "ResourceType": "runnel.client.admin",

@@ -1,4 +1,4 @@
-"""Topics and settings: created, listed, described, altered and deleted.
+"""Topics, settings and groups: created, listed, described, altered and deleted.
 
 Where a request names several things, each has its own outcome: a value, or the `ApiError` that
 the broker answered for it.
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TypeVar
 
+from runnel.client.admin_group import GroupAdmin
 from runnel.client.cluster import Cluster
 from runnel.client.isolation import Isolation
 from runnel.client.metadata import ClusterView, Topic
@@ -99,7 +100,7 @@ class Config:
         return self.source == ConfigSource.DEFAULT
 
 
-class Admin:
+class Admin(GroupAdmin):
     """Administration of a cluster."""
 
     def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:

@@ -10,7 +10,7 @@ from runnel.client.setting import AdminSettings, SettingValue
 
 
 class Admin(admin.Admin):
-    """Topics and settings of a cluster.
+    """Topics, settings and groups of a cluster.
 
     async with runnel.aio.Admin("localhost:9092") as admin:
         await admin.create_topics([runnel.NewTopic("page_views", 3)])

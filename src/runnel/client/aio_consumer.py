@@ -1,11 +1,13 @@
 """The consumer for asyncio: the same core on the caller's own loop."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from runnel.client.commit import Committable
 from runnel.client.consumer_core import (
     Assignable,
     ConsumerCore,
@@ -16,11 +18,15 @@ from runnel.client.consumer_core import (
     read_times,
 )
 from runnel.client.consumer_record import ConsumerRecord
+from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.error import ClientClosed, RequestTimeout
 from runnel.client.fetcher import Chunk
+from runnel.client.group_member import Step
+from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.offset import OffsetAt
 from runnel.client.place import AT_EARLIEST, AT_LATEST, PlaceName, read_place
-from runnel.client.setting import ConsumerSettings, SettingValue
+from runnel.client.rebalance import RebalanceCallback, RebalanceListener
+from runnel.client.setting import SettingValue
 from runnel.client.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -46,9 +52,11 @@ class Consumer:
     ) -> None:
         self._settings = ConsumerSettings(bootstrap_servers, config, settings)
         self._core = ConsumerCore(self._settings)
+        self._group = self._core.group
         self._core.fetcher.on_arrival = self._on_arrival
         self._records = RecordQueue(self._core)
         self._arrived = asyncio.Event()
+        self._is_closing = False
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -58,15 +66,30 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(commits=error is None)
 
     # --- what to read
 
-    def subscribe(self, topics: Subscription) -> Self:
-        """Read every partition of a topic, of several, or of those whose whole names match a compiled pattern."""
-        self._core.subscribe(topics)
-        self._records.clear()
+    def subscribe(
+        self,
+        topics: Subscription,
+        *,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+    ) -> Self:
+        """Read topics, as `runnel.Consumer.subscribe`; callbacks may be coroutine functions."""
+        self._core.subscribe(topics, RebalanceListener(on_assigned, on_revoked, on_lost))
+        if self._group is None:
+            self._records.clear()
         return self
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, after a last automatic commit; and read nothing any more."""
+        if self._group is not None and self._core.is_started:
+            await self._leave(commits=True)
+        self._core.forget()
+        self._records.clear()
 
     def assign(self, partitions: Iterable[Assignable]) -> Self:
         """Read these partitions: (topic, partition), or (topic, partition, start) as in `runnel.Consumer.assign`."""
@@ -121,6 +144,8 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
+        if self._group is not None:
+            await self._come_back()
         while (record := self._records.next()) is None:
             if (chunk := await self._take(None)) is not None:
                 self._records.add(chunk)
@@ -129,8 +154,14 @@ class Consumer:
     async def poll(self, timeout_s: float = 0.0, max_records: int | None = None) -> list[ConsumerRecord]:
         """What is there, or what arrives within the time: at most `max_poll_records` records, perhaps none."""
         limit = max_records or self._settings.max_poll_records
+        if self._group is not None:
+            await self._come_back()
         found = self._records.take(limit)
-        while len(found) < limit and (chunk := await self._take(0.0 if found else timeout_s)) is not None:
+        while len(found) < limit:
+            # With records in hand there is no waiting, no error and no coming back to the group: they would be lost.
+            chunk = self._core.fetcher.take_ready() if found else await self._take(timeout_s)
+            if chunk is None:
+                break
             self._records.add(chunk)
             found += self._records.take(limit - len(found))
         return found
@@ -147,6 +178,30 @@ class Consumer:
             parts = self._core.columns(chunk, columns)
             while (batch := await loop.run_in_executor(None, next, parts, None)) is not None:
                 yield batch
+                if self._group is not None:
+                    await self._come_back()
+
+    # --- how far the group has read
+
+    async def commit(self, what: Committable | None = None) -> None:
+        """Store how far the group has read, as `runnel.Consumer.commit`."""
+        await self._start()
+        await self._core.joined_group().commit(self._core.offsets_to_commit(what))
+
+    def commit_async(self, what: Committable | None = None) -> "asyncio.Task[None]":
+        """As `commit`, without waiting: the task tells. Commits are stored in the order of these calls."""
+        return asyncio.get_running_loop().create_task(
+            self._core.joined_group().commit(self._core.offsets_to_commit(what))
+        )
+
+    async def committed(
+        self, partitions: Iterable[Target] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for these partitions, or for those assigned; None where it has nothing."""
+        await self._start()
+        wanted = [TopicPartition(*target) for target in (self.assignment() if partitions is None else partitions)]
+        found = await self._core.joined_group().committed(wanted)
+        return {target: found.get(target) for target in wanted}
 
     # --- asking
 
@@ -167,24 +222,51 @@ class Consumer:
         return await self._core.find_times(read_times(times))
 
     async def close(self) -> None:
-        """Stop reading and close every connection. Closing twice does nothing."""
-        if not self._is_closed:
+        """Stop reading and close every connection, in a group after a last automatic commit. Twice does nothing."""
+        await self._close(commits=True)
+
+    # --- inside
+
+    async def _close(self, *, commits: bool) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        try:
+            if self._group is not None and self._core.is_started:
+                await self._leave(commits=commits)  # its callback may still commit
+        finally:
             self._is_closed = True
             await self._core.close()
 
-    # --- waiting
-
-    async def _take(self, timeout_s: float | None) -> Chunk | None:
+    async def _start(self) -> None:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
         await self._core.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                while (chunk := self._core.fetcher.take()) is None:
-                    await self._wait()
-        except TimeoutError:
-            return None
-        return chunk
+
+    async def _take(self, timeout_s: float | None) -> Chunk | None:
+        """What arrives within the time, or None."""
+        await self._start()
+        group = self._group
+        loop = asyncio.get_running_loop()
+        deadline_s = None if timeout_s is None else loop.time() + timeout_s
+        while True:
+            if group is not None:
+                await self._come_back()
+                group.is_waiting = True
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    while (chunk := self._core.fetcher.take()) is None:
+                        if group is not None and self._core.fetcher.has_notice:
+                            break
+                        await self._wait()
+            except TimeoutError:
+                return None
+            finally:
+                if group is not None:
+                    group.read_at_s = time.monotonic()
+                    group.is_waiting = False
+            if chunk is not None:
+                return chunk
 
     async def _wait(self) -> None:
         self._arrived.clear()
@@ -192,3 +274,31 @@ class Consumer:
 
     def _on_arrival(self) -> None:
         self._arrived.set()
+
+    # --- in a group
+
+    async def _come_back(self) -> None:
+        """Everything handed out is done with: what was due to be committed is, and the group's steps are taken."""
+        group = self._core.joined_group()
+        group.read_at_s = time.monotonic()
+        while self._core.fetcher.has_notice:
+            step = await group.begin_step()
+            if step is not None:
+                await self._run_step(step)
+
+    async def _run_step(self, step: Step) -> None:
+        try:
+            answer = self._core.listener.call(step)
+            if answer is not None:
+                await answer
+        finally:
+            await self._core.joined_group().end_step(step)
+
+    async def _leave(self, *, commits: bool) -> None:
+        group = self._core.joined_group()
+        step = await group.begin_leaving(commits=commits)
+        try:
+            if step is not None:
+                await self._run_step(step)
+        finally:
+            await group.end_leaving()

@@ -5,9 +5,15 @@ moves a partition elsewhere gives it a new generation, and what was fetched for 
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from runnel.client.place import Place
 from runnel.client.topic_partition import TopicPartition
+
+NO_EPOCH = -1
+
+LeaderEpochs: TypeAlias = tuple[tuple[int, int], ...]
+"""Where leader epochs begin: offsets and epochs, both rising."""
 
 
 class PartitionState:
@@ -20,6 +26,7 @@ class PartitionState:
         "high_watermark",
         "is_busy",
         "is_paused",
+        "leader_epochs",
         "place",
         "position",
         "target",
@@ -34,6 +41,7 @@ class PartitionState:
         self.fetch_offset = -1
         self.place: Place | None = None
         self.error: Exception | None = None
+        self.leader_epochs: LeaderEpochs = ()
         self.generation = generation
         self.move(place, generation)
 
@@ -46,10 +54,17 @@ class PartitionState:
         else:
             self.settle(place.offset)
 
-    def settle(self, offset: int) -> None:
-        """Go on at an offset."""
+    def settle(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+        """Go on at an offset; the epoch is that of the record before it, if it is known."""
         self.place = None
         self.position = self.fetch_offset = offset
+        self.leader_epochs = ((0, leader_epoch),)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the last record that was handed out; -1 when it is not known."""
+        last = self.position - 1
+        return next((epoch for start, epoch in reversed(self.leader_epochs) if start <= last), NO_EPOCH)
 
     @property
     def is_fetchable(self) -> bool:
@@ -94,6 +109,12 @@ class Assignment:
         """Read one more partition, unless it is read already."""
         if target not in self._states:
             self._states[target] = PartitionState(target, place, self.next_generation())
+
+    def remove(self, target: TopicPartition) -> None:
+        """Read a partition no more; what is being handed out of it ends."""
+        state = self._states.pop(target, None)
+        if state is not None:
+            state.generation = self.next_generation()
 
     def move(self, target: tuple[str, int], place: Place) -> None:
         """Read a partition from elsewhere."""

@@ -162,7 +162,7 @@ class Cluster:
         """Ask one broker."""
         return await (await self.connection(node_id)).request(request, reply_type, timeout_ms=timeout_ms)
 
-    async def request_any(self, request: Message, reply_type: type[R]) -> R:
+    async def request_any(self, request: Message, reply_type: type[R], *, version_max: int | None = None) -> R:
         """Ask whichever broker answers: the known ones first, then the addresses that the user gave (KIP-899)."""
         known = [node.address for node in self.view.nodes.values()]
         random.shuffle(known)
@@ -171,7 +171,8 @@ class Cluster:
         candidates: list[Address] = [*known, *self.bootstrap]
         for address in dict.fromkeys(candidates):
             try:
-                return await (await self._open(address, SHARED_LANE)).request(request, reply_type)
+                connection = await self._open(address, SHARED_LANE)
+                return await connection.request(request, reply_type, version_max=version_max)
             except (BrokerUnavailable, RequestTimeout, RemoteProtocolError) as error:
                 errors.append(error)
         raise BrokerUnavailable("; ".join(dict.fromkeys(map(str, errors)))) from errors[0]

@@ -75,6 +75,11 @@ class Connection:
         """How many requests wait for their replies."""
         return len(self._waiting)
 
+    @property
+    def api_keys(self) -> list[int]:
+        """The keys of the APIs that the broker advertises."""
+        return sorted(self._versions)
+
     def version(self, request_type: type[Message], version_max: int | None = None) -> int:
         """The version to speak an API in; raises `ApiError` UNSUPPORTED_VERSION when there is none in common."""
         ours = request_type.SCHEMA.versions

@@ -8,14 +8,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.client.assignment import PartitionState
+from runnel.client.commit import Committable, read_offsets
 from runnel.client.consumer_record import ConsumerRecord, read_consumer_records
+from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.fetch import FetchOptions
 from runnel.client.fetcher import Chunk, Fetcher
+from runnel.client.group import Group
+from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.offset import EARLIEST, LATEST, NOT_FOUND, OffsetAt, list_offsets
-from runnel.client.place import AT_EARLIEST, AT_LATEST, Place, PlaceName, read_place
+from runnel.client.place import AT_COMMITTED, AT_EARLIEST, AT_LATEST, Place, PlaceName, read_place
 from runnel.client.producer_core import open_cluster
-from runnel.client.setting import ConsumerSettings
+from runnel.client.rebalance import NO_LISTENER, RebalanceListener
 from runnel.client.topic_partition import TopicPartition
 from runnel.records.error import RecordError
 
@@ -52,7 +56,12 @@ class ConsumerCore:
             api_timeout_ms=settings.default_api_timeout_ms,
             metadata_max_age_s=settings.metadata_max_age_ms / 1000,
         )
+        self.group = (
+            None if settings.group_id is None else Group(settings, settings.group_id, self.cluster, self.fetcher)
+        )
+        self.listener = NO_LISTENER
         self.is_started = False
+        self._last_batch: tuple[object, TopicPartition, int] | None = None
         self._decoders: dict[tuple[TopicPartition, tuple[str, ...]], ColumnDecoder] = {}
 
     # --- on the loop
@@ -64,9 +73,13 @@ class ConsumerCore:
             if not self.is_started:  # another task may have been quicker
                 self.is_started = True
                 self.fetcher.start()
+                if self.group is not None:
+                    self.group.start()
 
     async def close(self) -> None:
-        """Stop fetching and close every connection."""
+        """Stop fetching and close every connection. Who is in a group has left it before."""
+        if self.group is not None:
+            await self.group.close()
         await self.fetcher.close()
         await self.cluster.close()
 
@@ -94,28 +107,55 @@ class ConsumerCore:
 
     # --- from any thread
 
-    def subscribe(self, subscription: Subscription) -> None:
-        """Read every partition of these topics."""
+    def subscribe(self, subscription: Subscription, listener: RebalanceListener = NO_LISTENER) -> None:
+        """Read every partition of these topics, or a share of them in a group."""
+        topics: list[str] = []
+        pattern = subscription if isinstance(subscription, re.Pattern) else None
+        if pattern is None:
+            topics = [subscription] if isinstance(subscription, str) else list(subscription)  # type: ignore[arg-type]
+            if not topics or not all(isinstance(topic, str) and topic for topic in topics):
+                raise ValueError("subscribe to the name of a topic, to several, or to a compiled pattern")
+        if self.group is not None:
+            if self.group.subscription.is_empty and self.assigned():
+                raise ValueError("partitions are assigned already; unsubscribe first")
+            self.listener = listener
+            self.group.subscribe(topics, pattern)
+            return
+        if listener != NO_LISTENER:
+            raise ValueError("callbacks are for members of a group; set group_id")
         if self.reset is None:
             raise ValueError("auto_offset_reset=none leaves no place to begin; use assign and say where")
-        if isinstance(subscription, re.Pattern):
-            self.fetcher.subscribe((), subscription)
-            return
-        topics = [subscription] if isinstance(subscription, str) else list(subscription)
-        if not topics or not all(isinstance(topic, str) and topic for topic in topics):
-            raise ValueError("subscribe to the name of a topic, to several, or to a compiled pattern")
-        self.fetcher.subscribe(topics, None)
+        self.fetcher.subscribe(topics, pattern)
 
     def assign(self, partitions: Iterable[Assignable]) -> None:
         """Read these partitions."""
+        if self.group is not None and not self.group.subscription.is_empty:
+            raise ValueError("the group assigns the partitions; unsubscribe first")
+        default = self.reset if self.group is None else AT_COMMITTED
         places = []
         for item in partitions:
             topic, partition, *start = item
-            place = read_place(start[0]) if start else self.reset
+            place = read_place(start[0]) if start else default
             if place is None:
                 raise ValueError(f"auto_offset_reset=none leaves no place to begin {topic}-{partition}; say where")
             places.append((TopicPartition(topic, partition), place))
         self.fetcher.assign(places)
+
+    def forget(self) -> None:
+        """Read nothing any more."""
+        self.fetcher.assign(())
+        self.listener = NO_LISTENER
+
+    def joined_group(self) -> Group:
+        """The group; raises ValueError for a consumer that has none."""
+        if self.group is None:
+            raise ValueError("commits belong to a group; set group_id")
+        return self.group
+
+    def offsets_to_commit(self, what: Committable | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a user means by what it commits: everything handed out for None."""
+        group = self.joined_group()
+        return group.positions() if what is None else read_offsets(what, group.positions(), self._last_batch)
 
     def move(self, targets: Iterable[Target], place: Place) -> None:
         """Read some partitions from elsewhere, all that are assigned if none is named."""
@@ -144,6 +184,8 @@ class ConsumerCore:
     def records(self, chunk: Chunk) -> Iterator[ConsumerRecord]:
         """The records of a chunk; the position goes with them. It ends when the partition was moved elsewhere."""
         state, generation = chunk.state, chunk.generation
+        if state.generation == generation:
+            state.leader_epochs = chunk.fetched.leader_epochs
         try:
             for record in read_consumer_records(chunk.fetched, check_crcs=self.settings.check_crcs):
                 if state.generation != generation:
@@ -162,12 +204,15 @@ class ConsumerCore:
         """The records of a chunk as Arrow record batches that are not empty; the position goes with them."""
         state, generation, fetched = chunk.state, chunk.generation, chunk.fetched
         decoder = self._decoder(state.target, columns)
+        if state.generation == generation:
+            state.leader_epochs = fetched.leader_epochs
         try:
             for decoded in decoder.decode(fetched.data, fetched.offset, end_offset, fetched.aborted):
                 if state.generation != generation:
                     return
                 state.position = decoded.next_offset
                 if decoded.record_batch.num_rows:
+                    self._last_batch = (decoded.record_batch, state.target, decoded.next_offset)
                     yield decoded.record_batch
         except RecordError as error:
             self.fetcher.condemn(state, generation, error)
@@ -219,7 +264,12 @@ class RecordQueue:
             if state.is_paused:
                 self._parts.rotate(-1)
                 continue
-            found += islice(records, count_max - len(found))
+            try:
+                found += islice(records, count_max - len(found))
+            except RecordError:
+                if not found:
+                    raise
+                break  # first those before the damage, which the partition remembers
             if len(found) == count_max:
                 break
             self._parts.popleft()

@@ -31,3 +31,11 @@ class DeliveryTimeout(ClientError):  # noqa: N818 - it says what is the matter
 
 class RecordTooLarge(ClientError):  # noqa: N818 - it says what is the matter
     """A record is larger than the producer is allowed to send."""
+
+
+class OffsetMissing(ClientError):  # noqa: N818 - it says what is the matter
+    """A group has committed nothing for a partition, and no setting says where to begin."""
+
+
+class CommitFailed(ClientError):  # noqa: N818 - it says what is the matter
+    """Offsets were not committed because the group has gone on without this member; what it read is read again."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from runnel.base.limits import FETCH_BYTES_MAX
+from runnel.client.assignment import LeaderEpochs
 from runnel.client.isolation import Isolation, visible_batches
 from runnel.client.metadata import Topic
 from runnel.client.topic_partition import TopicPartition
@@ -45,6 +46,7 @@ class Fetched:
     high_watermark: int
     data: Buffer
     aborted: Sequence[FetchResponseAbortedTransaction]
+    leader_epochs: LeaderEpochs = ()
 
     def records(self) -> Iterator[Record]:
         """The records that the reader may see; raises `RecordError` where the data is damaged."""
@@ -93,7 +95,7 @@ def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fet
     data = _join(answer.records)
     if not data:
         return None
-    data, next_offset = _cut_at_damage(data, answer.high_watermark)
+    data, next_offset, leader_epochs = _cut_at_damage(data, answer.high_watermark)
     if next_offset is None:
         raise RemoteProtocolError(f"{topic}-{answer.partition_index}: a fetch brought less than one batch")
     return Fetched(
@@ -104,27 +106,32 @@ def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fet
         answer.high_watermark,
         data,
         tuple(answer.aborted_transactions or ()),
+        leader_epochs,
     )
 
 
-def _cut_at_damage(data: Buffer, high_watermark: int) -> tuple[Buffer, int | None]:
-    """The bytes before the first that are no batch, and the offset after them; raises `CorruptBatch` at the start.
+def _cut_at_damage(data: Buffer, high_watermark: int) -> tuple[Buffer, int | None, LeaderEpochs]:
+    """The bytes before the first that are no batch, the offset after them, and where leader epochs begin in them.
 
     What stands before the damage can be read, and the next fetch hears from the broker what is
     wrong behind it. Offsets that fall, or that nobody may read yet, are damage that no checksum covers.
+    Raises `CorruptBatch` for damage at the start.
     """
     next_offset = None
     end = 0
+    epochs: list[tuple[int, int]] = []
     try:
         for position, header in read_batches(data):
             if (next_offset is not None and header.base_offset < next_offset) or header.last_offset >= high_watermark:
                 raise CorruptBatch(f"a batch with offsets {header.base_offset} to {header.last_offset}")
             next_offset, end = header.next_offset, position + header.size_bytes
+            if not epochs or header.partition_leader_epoch > epochs[-1][1]:
+                epochs.append((header.base_offset, header.partition_leader_epoch))
     except CorruptBatch:
         if next_offset is None:
             raise
-        return memoryview(data)[:end], next_offset
-    return data, next_offset
+        return memoryview(data)[:end], next_offset, tuple(epochs)
+    return data, next_offset, tuple(epochs)
 
 
 def _join(records: Buffer | list[Buffer] | None) -> Buffer:

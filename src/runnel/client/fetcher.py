@@ -20,10 +20,11 @@ from runnel.base.limits import FETCH_BUFFER_BYTES_MAX
 from runnel.client.assignment import Assignment, PartitionState
 from runnel.client.backoff import Deadline
 from runnel.client.cluster import Cluster
+from runnel.client.discovery import Discovery, find_topics
 from runnel.client.error import BrokerUnavailable, ClientClosed, ClientError, RequestTimeout
 from runnel.client.fetch import Fetched, FetchOptions, build_fetches, fetch_version_max, read_fetched
-from runnel.client.metadata import NO_LEADER, Topic
-from runnel.client.offset import find_offsets
+from runnel.client.locator import Locator
+from runnel.client.metadata import NO_LEADER
 from runnel.client.place import AT_EARLIEST, Place
 from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
@@ -56,6 +57,9 @@ class Fetcher:
     ) -> None:
         """`reset` is where a partition goes on whose offset is out of range; None makes that an error."""
         self.assignment = Assignment()
+        self.locator = Locator(cluster, options.isolation, reset)
+        self.has_notice = False  # readers shall come back: their group has something for them
+        self.fatal: Exception | None = None  # ends all reading
         self.lock = threading.Lock()
         self.on_arrival: Callable[[], None] = lambda: None
         self._arrived = threading.Condition(self.lock)
@@ -68,10 +72,7 @@ class Fetcher:
         self._ready_bytes = 0
         self._error: Exception | None = None
         self._is_closed = False
-        self._topics: tuple[str, ...] = ()
-        self._pattern: re.Pattern[str] | None = None
-        self._discovered_at_s: float | None = None
-        self._is_discovering = False
+        self._discovery = Discovery(metadata_max_age_s)
         self._leaders: dict[int, tuple[int, Deadline]] = {}  # failures in a row, and until when they are borne
         self._busy_leaders: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,8 +84,7 @@ class Fetcher:
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
         """Read every partition of these topics, and of those whose names match."""
         with self.lock:
-            self._topics, self._pattern = tuple(topics), pattern
-            self._discovered_at_s = None
+            self._discovery.want(topics, pattern)
             self.assignment.replace(())
             self._drop_stale()
         self.wake()
@@ -92,7 +92,7 @@ class Fetcher:
     def assign(self, places: Iterable[tuple[TopicPartition, Place]]) -> None:
         """Read these partitions from these places."""
         with self.lock:
-            self._topics, self._pattern = (), None
+            self._discovery.want((), None)
             self.assignment.replace(places)
             self._drop_stale()
         self.wake()
@@ -116,6 +116,21 @@ class Fetcher:
             self._drop_stale()
         self.wake()
 
+    def remove(self, targets: Iterable[TopicPartition]) -> None:
+        """Read some partitions no more."""
+        with self.lock:
+            for target in targets:
+                self.assignment.remove(target)
+            self._drop_stale()
+        self.wake()
+
+    def notify(self, *, fatal: Exception | None = None) -> None:
+        """Have whoever reads come back at once, perhaps for good."""
+        with self.lock:
+            self.has_notice = True
+            self.fatal = self.fatal or fatal
+        self._tell()
+
     def pause(self, targets: Iterable[tuple[str, int]], *, is_paused: bool) -> None:
         """Stop handing out, and fetching, some partitions; or go on with them."""
         with self.lock:
@@ -131,10 +146,12 @@ class Fetcher:
             return self._take()
 
     def wait(self, timeout_s: float | None) -> Chunk | None:
-        """What arrives within the time; for threads other than the loop's."""
+        """What arrives within the time, or None, also for a notice; for threads other than the loop's."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         with self._arrived:
             while (chunk := self._take()) is None:
+                if self.has_notice:
+                    return None
                 left_s = None if deadline_s is None else deadline_s - time.monotonic()
                 if left_s is not None and left_s <= 0:
                     return None
@@ -147,7 +164,25 @@ class Fetcher:
             state = self.assignment.find(target)
             return self._arrived.wait_for(lambda: state.place is None or state.error is not None, timeout_s)
 
+    def take_ready(self) -> Chunk | None:
+        """What has arrived, whatever else may be the matter."""
+        with self.lock:
+            return self._take_ready()
+
     def _take(self) -> Chunk | None:
+        if self.fatal is not None:
+            raise self.fatal
+        if (chunk := self._take_ready()) is not None:
+            return chunk
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
+        error = self._error or next((state.error for state in self.assignment if state.error is not None), None)
+        self._error = None
+        if error is not None:
+            raise error
+        return None
+
+    def _take_ready(self) -> Chunk | None:
         for _ in range(len(self._ready)):
             chunk = self._ready.popleft()
             if chunk.state.is_paused:
@@ -158,12 +193,6 @@ class Fetcher:
             if was_full:
                 self.wake()
             return chunk
-        if self._is_closed:
-            raise ClientClosed("the consumer is closed")
-        error = self._error or next((state.error for state in self.assignment if state.error is not None), None)
-        self._error = None
-        if error is not None:
-            raise error
         return None
 
     def _drop_stale(self) -> None:
@@ -227,9 +256,8 @@ class Fetcher:
         """Start whatever can be started."""
         now_s = time.monotonic()
         with self.lock:
-            is_due = self._discovered_at_s is None or now_s - self._discovered_at_s >= self._metadata_max_age_s
-            if (self._topics or self._pattern) and is_due and not self._is_discovering:
-                self._is_discovering = True
+            if self._discovery.is_due(now_s):
+                self._discovery.is_running = True
                 self._start(self._discover())
             lost = [state for state in self.assignment if state.place is not None and not state.is_busy]
             if lost:
@@ -271,39 +299,30 @@ class Fetcher:
 
     async def _discover(self) -> None:
         """Find the partitions of what is subscribed to; those that appear later are read from their beginning."""
+        discovery = self._discovery
         try:
             with self.lock:
-                names, pattern, is_first = self._topics, self._pattern, self._discovered_at_s is None
-            topics = await self._find_topics(names, pattern)
+                wanted, is_first = discovery.wanted, discovery.is_first
+            topics = await find_topics(self._cluster, *wanted)
             with self.lock:
-                if (self._topics, self._pattern) != (names, pattern):
+                if discovery.wanted != wanted:
                     return
                 place = (self._reset or AT_EARLIEST) if is_first else AT_EARLIEST
                 for topic in topics:
                     for partition in range(len(topic.partitions)):
                         self.assignment.add(TopicPartition(topic.name, partition), place)
-                self._discovered_at_s = time.monotonic()
+                discovery.note(time.monotonic())
         except (ClientError, ApiError, RemoteProtocolError) as error:
             with self.lock:
-                if self._discovered_at_s is None:
-                    self._topics, self._pattern = (), None
+                if discovery.is_first:
+                    discovery.want((), None)
                     self._error = error
                 else:
-                    self._discovered_at_s = time.monotonic()  # what is read goes on; the next time may do better
+                    discovery.note(time.monotonic())  # what is read goes on; the next time may do better
             self._tell()
         finally:
-            self._is_discovering = False
+            discovery.is_running = False
             self._wake.set()
-
-    async def _find_topics(self, names: Iterable[str], pattern: re.Pattern[str] | None) -> list[Topic]:
-        found = {}
-        for name in names:
-            self._cluster.forget(name)
-            found[name] = await self._cluster.topic(name)
-        if pattern is not None:
-            view = await self._cluster.refresh(None)
-            found |= {name: topic for name, topic in view.topics.items() if pattern.fullmatch(name) and not topic.error}
-        return list(found.values())
 
     async def _learn(self, wanted: list[tuple[PartitionState, int]]) -> None:
         """Ask about topics that were never heard of, and whether they have the partitions."""
@@ -318,29 +337,22 @@ class Fetcher:
             self._release(state for state, _ in wanted)
 
     async def _find_places(self, wanted: list[tuple[PartitionState, int]]) -> None:
-        """Turn times and words into offsets."""
+        """Turn times, words and commits into offsets."""
         try:
-            by_topic: dict[str, dict[int, int]] = defaultdict(dict)
-            for state, _ in wanted:
-                place = state.place
-                if place is not None:
-                    by_topic[state.target.topic][state.target.partition] = place.timestamp_ms
-            for topic, timestamps in by_topic.items():
-                try:
-                    found = await find_offsets(self._cluster, topic, timestamps, self._options.isolation)
-                    self._settle(wanted, topic, found)
-                except (ClientError, ApiError, RemoteProtocolError) as error:
-                    self._blame([pair for pair in wanted if pair[0].target.topic == topic], error)
+            places = {state.target: state.place for state, _ in wanted if state.place is not None}
+            outcomes = await self.locator.locate(places)
+            with self.lock:
+                for state, generation in wanted:
+                    outcome = outcomes.get(state.target)
+                    if outcome is None or not self.assignment.is_current(state, generation):
+                        continue
+                    if isinstance(outcome, Exception):
+                        state.error = outcome
+                    else:
+                        state.settle(*outcome)
+            self._tell()
         finally:
             self._release(state for state, _ in wanted)
-
-    def _settle(self, wanted: list[tuple[PartitionState, int]], topic: str, offsets: Mapping[int, int]) -> None:
-        with self.lock:
-            for state, generation in wanted:
-                is_current = self.assignment.is_current(state, generation)
-                if state.target.topic == topic and state.target.partition in offsets and is_current:
-                    state.settle(offsets[state.target.partition])
-        self._tell()
 
     def _blame(self, pairs: Iterable[tuple[PartitionState, int]], error: Exception) -> None:
         """Keep an error for those who read, until they move the partitions elsewhere."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
@@ -23,13 +24,10 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Run something on the loop and wait for what it returns."""
-        if self._is_closed:
-            work.close()
-            raise ClientClosed("the client is closed")
         if self.is_current:
             work.close()
             raise RuntimeError("a callback runs in the client's own thread and must not wait for it")
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        answer = self.begin(work)
         try:
             return answer.result(timeout_s)
         except FutureTimeout:
@@ -40,6 +38,13 @@ class LoopThread:
         except BaseException:
             answer.cancel()
             raise
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run something on the loop without waiting for it."""
+        if self._is_closed:
+            work.close()
+            raise ClientClosed("the client is closed")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @property
     def is_current(self) -> bool:

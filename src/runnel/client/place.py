@@ -22,8 +22,12 @@ class Place(NamedTuple):
     timestamp_ms: int = 0
 
 
+_COMMITTED = -1_000  # no time, and none of those that Kafka gives a meaning to
+
 AT_EARLIEST = Place(None, EARLIEST)
 AT_LATEST = Place(None, LATEST)
+AT_COMMITTED = Place(None, _COMMITTED)
+"""Where the group has committed that it is."""
 
 
 def read_place(name: PlaceName, now_s: float | None = None) -> Place:

@@ -186,45 +186,6 @@ class ProducerSettings(ClientSettings):
         return found
 
 
-class ConsumerSettings(ClientSettings):
-    """What a consumer has."""
-
-    group_id = nullable_string(
-        "group.id",
-        "The consumer group.",
-        check=_refused(
-            "this client has no consumer groups yet; leave group_id out and use assign or subscribe, "
-            "which then reads every partition"
-        ),
-    )
-    auto_offset_reset = string(
-        "auto.offset.reset",
-        "latest",
-        "Where to begin when there is no offset or the log does not have it any more.",
-        check=one_of("earliest", "latest", "none"),
-    )
-    isolation_level = string(
-        "isolation.level",
-        "read_uncommitted",
-        "Whether records of transactions that are open or aborted are read.",
-        check=one_of("read_uncommitted", "read_committed"),
-    )
-    fetch_min_bytes = integer("fetch.min.bytes", 1, "How much a broker waits for.", check=at_least(0))
-    fetch_max_wait_ms = integer("fetch.max.wait.ms", 500, "How long it waits for it.", check=at_least(0))
-    fetch_max_bytes = integer("fetch.max.bytes", 50 * MIB, "What one fetch brings at most.", check=at_least(1024))
-    max_partition_fetch_bytes = integer(
-        "max.partition.fetch.bytes",
-        8 * MIB,
-        "What one fetch brings of one partition at most. Kafka's default is 1048576; columns want more at a time.",
-        check=at_least(1),
-    )
-    max_poll_records = integer("max.poll.records", 500, "How many records poll returns at most.", check=at_least(1))
-    check_crcs = boolean("check.crcs", True, "Whether the checksums of batches are looked at.")
-    default_api_timeout_ms = integer(
-        "default.api.timeout.ms", MINUTE_MS, "How long a call may take, attempts included.", check=at_least(1)
-    )
-
-
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 """Brokers remember the last five batches of a producer."""
 

@@ -6,16 +6,19 @@ from typing import Self
 
 from runnel.client import aio_admin
 from runnel.client.admin import Config, CreatedTopic, NewTopic, ResourceType
+from runnel.client.admin_group import GroupDescription, ListedGroup, PartitionLag
+from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.loop_thread import LoopThread
 from runnel.client.metadata import ClusterView, Topic
 from runnel.client.offset import OffsetAt
 from runnel.client.setting import SettingValue
+from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError
 
 
 class Admin:
-    """Topics and settings of a cluster.
+    """Topics, settings and groups of a cluster.
 
         with runnel.Admin("localhost:9092") as admin:
             admin.create_topics([runnel.NewTopic("page_views", 3)])
@@ -82,6 +85,44 @@ class Admin:
     ) -> dict[int, OffsetAt]:
         """The first offset at or after a time in each partition; EARLIEST, LATEST and MAX_TIMESTAMP stand for times."""
         return self._thread.call(self._admin.list_offsets(topic, timestamps, isolation))
+
+    # --- groups
+
+    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
+        """The groups of all brokers by name, or those in some states ("Stable") and of some types ("consumer")."""
+        return self._thread.call(self._admin.list_groups(states=states, types=types))
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | ApiError]:
+        """Groups of both protocols with their members."""
+        return self._thread.call(self._admin.describe_groups(group_ids))
+
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ApiError | None]:
+        """Delete groups that have no members, and what they have committed."""
+        return self._thread.call(self._admin.delete_groups(group_ids))
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, for these partitions or for all; those without a commit are left out."""
+        return self._thread.call(self._admin.list_group_offsets(group_id, partitions))
+
+    def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[tuple[str, int], int | OffsetAndMetadata]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Set what a group without members has committed."""
+        return self._thread.call(self._admin.alter_group_offsets(group_id, offsets))
+
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Forget what a group has committed for partitions of topics that none of its members reads."""
+        return self._thread.call(self._admin.delete_group_offsets(group_id, partitions))
+
+    def group_lag(
+        self, group_id: str, partitions: Iterable[tuple[str, int]] = ()
+    ) -> dict[TopicPartition, PartitionLag]:
+        """How far a group is behind, in what it has committed and in the partitions that are named besides."""
+        return self._thread.call(self._admin.group_lag(group_id, partitions))
 
     def close(self) -> None:
         """Close every connection. Closing twice does nothing."""

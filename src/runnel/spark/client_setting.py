@@ -7,9 +7,10 @@ taken so that a query written for Spark's own connector runs, or it is refused b
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.isolation import Isolation
 from runnel.client.setting import ClientSettings as AnySettings
-from runnel.client.setting import ConsumerSettings, ProducerSettings
+from runnel.client.setting import ProducerSettings
 from runnel.config.error import ConfigError, InvalidConfigError
 from runnel.spark.error import OptionError
 

@@ -1,5 +1,6 @@
 """The broker that the client meets: Runnel's, or Apache Kafka with RUNNEL_TEST_TARGET=kafka."""
 
+import asyncio
 import os
 import sys
 import uuid
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import runnel
+from runnel.client.address import parse_addresses
+from runnel.client.connection import Connection
+from runnel.protocol.api_key import ApiKey
 from runnel.testing import Broker
 
 from .face import Face
@@ -32,6 +36,89 @@ def bootstrap(runnel_session_broker: Broker) -> Iterator[str]:
         pytest.skip(str(reason))
     yield kafka.bootstrap_servers
     kafka.stop()
+
+
+QUICK_GROUPS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "50",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "1500",
+}
+"""A dead member is noticed within the patience of a test."""
+
+
+@pytest.fixture(scope="session")
+def group_broker() -> Iterator[str]:
+    """The address of a broker for groups whose members report often."""
+    if os.environ.get("RUNNEL_TEST_TARGET") != "kafka":
+        with Broker(QUICK_GROUPS) as broker:
+            yield broker.bootstrap_servers
+        return
+    if address := os.environ.get("RUNNEL_TEST_KAFKA"):
+        yield address  # one that runs already, with the settings above
+        return
+    if str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    from bench.kafka import ApacheKafka, Unavailable
+
+    try:
+        kafka = ApacheKafka(QUICK_GROUPS).start()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    yield kafka.bootstrap_servers
+    kafka.stop()
+
+
+@pytest.fixture(scope="session")
+def group_apis(group_broker: str) -> frozenset[int]:
+    """The keys of the APIs that the broker for groups advertises."""
+
+    async def ask() -> frozenset[int]:
+        connection = await Connection.open(parse_addresses(group_broker)[0])
+        try:
+            return frozenset(connection.api_keys)
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(params=["eager", "cooperative", "consumer"])
+def membership(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> dict[str, str]:
+    """The settings of a member, for each way of being one that the broker knows."""
+    needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if request.param == "consumer" else ApiKey.JOIN_GROUP
+    if needed not in group_apis:
+        pytest.skip(f"the broker does not advertise {needed.name} yet")
+    return MEMBERSHIPS[request.param]
+
+
+MEMBERSHIPS: dict[str, dict[str, str]] = {
+    "eager": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": "50", "session_timeout_ms": "1500"},
+    "cooperative": {
+        "partition_assignment_strategy": "cooperative-sticky",
+        "heartbeat_interval_ms": "50",
+        "session_timeout_ms": "1500",
+    },
+    "consumer": {"group_protocol": "consumer"},
+}
+
+
+@pytest.fixture
+def shared(group_broker: str, topic: str) -> Callable[..., str]:
+    """Creates the topic of this test at the broker for groups."""
+
+    def make(partitions: int = 4, records: int = 0, name: str = topic) -> str:
+        with runnel.Admin(group_broker) as admin:
+            outcome = admin.create_topics([runnel.NewTopic(name, partitions, 1)])[name]
+        assert not isinstance(outcome, runnel.ApiError), outcome
+        with runnel.Producer(group_broker) as producer:
+            for number in range(records):
+                producer.send(name, b"%d" % number, partition=number % partitions)
+        return name
+
+    return make
 
 
 @pytest.fixture

@@ -40,16 +40,22 @@ class Blocking:
     def __init__(self, make: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
         self._client = make(*arguments, **settings)  # what is wrong with settings is an error here, as in the twin
         self._thread = LoopThread("test-face")
+        self._is_closed = False
 
     def __enter__(self) -> "Blocking":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, *error: object) -> None:
+        self._end(lambda: self._client.__aexit__(*error))
 
     def close(self, *arguments: Any) -> None:
-        self._thread.call(self._client.close(*arguments))
-        self._thread.close()
+        self._end(lambda: self._client.close(*arguments))
+
+    def _end(self, ending: Callable[[], Any]) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._thread.call(ending())
+            self._thread.close()
 
     def __iter__(self) -> Iterator[Any]:
         while True:
@@ -69,7 +75,8 @@ class Blocking:
         def call(*arguments: Any, **options: Any) -> Any:
             async def run() -> Any:
                 answer = method(*arguments, **options)
-                return await answer if inspect.isawaitable(answer) else answer
+                is_waited_for = inspect.isawaitable(answer) and not isinstance(answer, asyncio.Future)
+                return await answer if is_waited_for else answer
 
             answer = self._thread.call(run())
             if answer is self._client:
@@ -94,3 +101,8 @@ class Face:
         if self.name == "thread":
             return runnel.Consumer(*arguments, **settings)
         return Blocking(runnel.aio.Consumer, *arguments, **settings)
+
+    def admin(self, *arguments: Any, **settings: Any) -> Any:
+        if self.name == "thread":
+            return runnel.Admin(*arguments, **settings)
+        return Blocking(runnel.aio.Admin, *arguments, **settings)

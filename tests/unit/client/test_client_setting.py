@@ -3,7 +3,8 @@
 import pytest
 
 import runnel
-from runnel.client.setting import ConsumerSettings, ProducerSettings
+from runnel.client.consumer_setting import ConsumerSettings
+from runnel.client.setting import ProducerSettings
 from runnel.config.error import ConfigError, InvalidConfigError
 from runnel.records.compression import Compression
 
@@ -63,9 +64,50 @@ def test_a_level_counts_only_for_its_own_codec() -> None:
     assert producer(compression_type="gzip", compression_zstd_level=9).compression_level is None
 
 
-def test_a_group_is_refused_with_what_to_do_instead() -> None:
-    with pytest.raises(ConfigError, match="no consumer groups yet; leave group_id out and use assign or subscribe"):
-        runnel.Consumer("localhost:9092", group_id="ml")
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"group_id": ""}, "group.id: must be a name of at least one character"),
+        ({"session_timeout_ms": 9000}, "session.timeout.ms means nothing without group.id"),
+        ({"enable_auto_commit": True}, "enable.auto.commit means nothing without group.id"),
+        ({"group_id": "g", "group_protocol": "newest"}, "group.protocol: must be one of classic, consumer"),
+        (
+            {"group_id": "g", "group_protocol": "consumer", "session_timeout_ms": 9000},
+            "session.timeout.ms means nothing with group.protocol=consumer, where the coordinator decides",
+        ),
+        (
+            {"group_id": "g", "partition_assignment_strategy": "range", "group_remote_assignor": "uniform"},
+            "group.remote.assignor means nothing with group.protocol=classic, where the members decide",
+        ),
+        (
+            {"group_id": "g", "partition_assignment_strategy": "range,fair"},
+            "a list of different ones of range, roundrobin, sticky, cooperative-sticky",
+        ),
+        (
+            {"group_id": "g", "heartbeat_interval_ms": 9000, "session_timeout_ms": 9000},
+            r"heartbeat.interval.ms must be less than session.timeout.ms \(9000\)",
+        ),
+    ],
+)
+def test_half_made_groups_are_refused(settings: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ConsumerSettings("localhost:9092", None, settings)  # type: ignore[arg-type]
+
+
+def test_settings_choose_the_protocol_that_obeys_them() -> None:
+    def chosen(**settings: str) -> str | None:
+        return ConsumerSettings(None, None, {"group_id": "g", **settings}).chosen_protocol
+
+    assert chosen() is None
+    assert chosen(session_timeout_ms="9000") == "classic"
+    assert chosen(group_remote_assignor="uniform") == "consumer"
+    assert chosen(group_protocol="classic") == "classic"
+
+
+def test_assignors_have_kafkas_names_and_those_of_its_classes() -> None:
+    text = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor,roundrobin,sticky"
+    found = ConsumerSettings(None, None, {"group_id": "g", "partition_assignment_strategy": text}).assignors
+    assert [assignor.name for assignor in found] == ["cooperative-sticky", "roundrobin", "sticky"]
 
 
 def test_an_address_that_is_none_is_refused() -> None:

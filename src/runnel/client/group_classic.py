@@ -1,0 +1,246 @@
+"""Membership in a classic group, where a leader among the members divides the partitions.
+
+A member joins, and the coordinator answers when everybody has joined: that is a generation. The
+leader sends everyone's share with SyncGroup, all learn theirs, and heartbeats follow until one
+says that the next generation has begun.
+
+Eager members let go of everything before they join. Cooperative ones join with what they have, let
+go of what the new assignment lacks, and then join once more so that others may have it (KIP-429).
+"""
+
+import asyncio
+import logging
+
+from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
+from runnel.client.group_classic_join import Lead, build_join, build_leave, build_sync
+from runnel.client.group_member import Host, StepKind
+from runnel.client.group_offset import Identity
+from runnel.client.topic_partition import TopicPartition
+from runnel.protocol.consumer_protocol import decode_assignment
+from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from runnel.protocol.messages.group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+
+_log = logging.getLogger(__name__)
+
+_OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED, *_OUT})
+_JOIN_MARGIN_MS = 5_000  # the coordinator answers when the slowest member has come, or a little later
+_LEAVE_TIMEOUT_MS = 5_000
+_MISSING_TOPIC_AGE_S = 1.0
+
+
+class ClassicMember:
+    """One member. Its main task joins whenever that is due, a second one sends heartbeats, a third looks at topics."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._settings = host.settings
+        self._assignors = host.settings.assignors
+        self._is_cooperative = all(assignor.is_cooperative for assignor in self._assignors)
+        self._identity = Identity(group_instance_id=host.settings.group_instance_id)
+        self._is_due = asyncio.Event()
+        self._is_joining = True
+        self._is_lost = False
+        self._previous: list[TopicPartition] = []
+        self._topics: list[str] = []
+        self._counts: dict[str, int] | None = None  # what the leader divided; None for the others
+
+    @property
+    def identity(self) -> Identity:
+        """As whom to commit at the moment."""
+        return self._identity
+
+    def on_subscription(self) -> None:
+        """Join with the new subscription."""
+        self._is_due.set()
+
+    def on_fenced(self, identity: Identity) -> bool:
+        """The next heartbeat would say it too, unless a new generation is about to be known."""
+        if self._is_joining or identity != self._identity:
+            return False
+        self._lose()
+        return True
+
+    async def run(self) -> None:
+        """Join and stay; raises what makes membership impossible."""
+        tasks = [asyncio.create_task(work) for work in (self._join_when_due(), self._beat(), self._watch_topics())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done.pop().result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Leave, unless the place of a static member shall wait for its return."""
+        identity, self._identity = self._identity, Identity(group_instance_id=self._identity.group_instance_id)
+        coordinator = self._host.coordinator
+        try:
+            if identity.member_id and identity.group_instance_id is None:
+                version = (await coordinator.connection()).version(LeaveGroupRequest)
+                request = build_leave(coordinator.group_id, identity, version)
+                await coordinator.request(request, LeaveGroupResponse, timeout_ms=_LEAVE_TIMEOUT_MS)
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            _log.info("group %s was not told that a member leaves: %s", coordinator.group_id, error)
+        finally:
+            await self._host.cluster.close_lane(self)
+
+    # --- joining
+
+    async def _join_when_due(self) -> None:
+        while True:
+            await self._let_go()
+            self._is_joining = True
+            self._is_due.clear()
+            assigned = await self._join_until_done()
+            self._is_joining = False
+            await self._take(assigned)
+            await self._is_due.wait()
+
+    async def _let_go(self) -> None:
+        """What happens before joining: what is lost is lost, and an eager member lets go of the rest."""
+        owned = self._host.owned
+        if self._is_lost:
+            self._is_lost = False
+            if owned:
+                await self._host.change(StepKind.LOSE, owned)
+        elif not self._is_cooperative:
+            self._previous = sorted(owned) or self._previous
+            if owned:
+                await self._host.change(StepKind.REVOKE, owned)
+
+    async def _take(self, assigned: set[TopicPartition]) -> None:
+        """Make the assignment so."""
+        revoked = self._host.owned - assigned
+        if revoked:
+            await self._host.change(StepKind.REVOKE, revoked)
+            self._is_due.set()  # others wait for these
+        if added := assigned - self._host.owned:
+            await self._host.change(StepKind.ASSIGN, added)
+
+    async def _join_until_done(self) -> set[TopicPartition]:
+        """Try until there is an assignment; raises what will not pass."""
+        failure_count = 0
+        while True:
+            try:
+                return await self._join_and_sync()
+            except (BrokerUnavailable, RequestTimeout) as error:
+                _log.info("joining group %s: %s", self._host.coordinator.group_id, error)
+            except ApiError as error:
+                if error.code in _OUT:
+                    await self._start_over(error.code)
+                elif error.code not in _AGAIN and not error.code.retriable:
+                    raise
+                if error.code in _AGAIN:
+                    continue  # there is nothing to wait for
+            failure_count += 1
+            await asyncio.sleep(self._host.cluster.backoff.wait_s(failure_count))
+
+    async def _start_over(self, code: ErrorCode) -> None:
+        self._forget_generation(code)
+        if self._host.owned:
+            await self._host.change(StepKind.LOSE, self._host.owned)
+
+    async def _join_and_sync(self) -> set[TopicPartition]:
+        host = self._host
+        number = host.subscription.number
+        self._topics = await host.subscription.find_names(host.cluster)
+        request = build_join(
+            self._settings, self._identity, self._assignors, self._topics, sorted(host.owned), self._previous
+        )
+        wait_ms = max(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
+        joined = await host.coordinator.request(request, JoinGroupResponse, lane=self, timeout_ms=wait_ms)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._identity = Identity(joined.member_id, -1, self._identity.group_instance_id)
+        host.coordinator.check(joined.error_code, "joining")
+        self._identity = Identity(joined.member_id, joined.generation_id, self._identity.group_instance_id)
+        assignments = await self._lead(joined)
+        sync = build_sync(host.coordinator.group_id, self._identity, joined, assignments)
+        synced = await host.coordinator.request(sync, SyncGroupResponse, lane=self, timeout_ms=wait_ms)
+        host.coordinator.check(synced.error_code, "synchronizing with")
+        if number != host.subscription.number:
+            self._is_due.set()  # the user changed its mind meanwhile
+        return {TopicPartition(*target) for target in decode_assignment(synced.assignment)}
+
+    async def _lead(self, joined: JoinGroupResponse) -> dict[str, bytes]:
+        """Divide the partitions, as the leader; a static leader that returns has done so before (KIP-814)."""
+        self._counts = None
+        if joined.leader != joined.member_id:
+            return {}
+        lead = Lead(joined, self._assignors)
+        self._counts = await self._count(lead.topics)
+        return {} if joined.skip_assignment else lead.assign(self._counts)
+
+    async def _count(self, topics: frozenset[str]) -> dict[str, int]:
+        view = await self._host.cluster.refresh(topics)
+        found = {name: view.topics[name] for name in topics if name in view.topics}
+        return {name: len(found[name].partitions) if name in found else 0 for name in topics}
+
+    # --- staying
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
+            if self._is_joining or not self._identity.is_member:
+                continue
+            identity, coordinator = self._identity, self._host.coordinator
+            request = HeartbeatRequest(
+                group_id=coordinator.group_id,
+                generation_id=identity.generation_id,
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+            )
+            timeout_ms = min(self._settings.request_timeout_ms, self._settings.session_timeout_ms)
+            try:
+                reply = await coordinator.request(request, HeartbeatResponse, lane=self, timeout_ms=timeout_ms)
+                if identity == self._identity:
+                    self._obey(reply.error_code)
+            except (BrokerUnavailable, RequestTimeout) as error:
+                _log.info("heartbeat to group %s: %s", coordinator.group_id, error)
+            except ApiError as error:
+                if not error.code.retriable:
+                    raise
+
+    def _obey(self, error_code: int) -> None:
+        if error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._is_due.set()
+        elif error_code in _OUT:
+            self._forget_generation(ErrorCode(error_code))
+            self._lose()
+        else:
+            self._host.coordinator.check(error_code, "staying in")
+
+    def _forget_generation(self, code: ErrorCode) -> None:
+        _log.warning("group %s has gone on without this member (%s)", self._host.coordinator.group_id, code.name)
+        member_id = "" if code is ErrorCode.UNKNOWN_MEMBER_ID else self._identity.member_id
+        self._identity = Identity(member_id, -1, self._identity.group_instance_id)
+
+    def _lose(self) -> None:
+        self._is_lost = True
+        self._is_due.set()
+
+    async def _watch_topics(self) -> None:
+        """Join again when a pattern matches other topics, or when the leader sees other numbers of partitions."""
+        max_age_s = self._settings.metadata_max_age_ms / 1000
+        while True:
+            is_missing = self._counts is not None and not all(self._counts.values())
+            await asyncio.sleep(min(max_age_s, _MISSING_TOPIC_AGE_S) if is_missing else max_age_s)
+            if self._is_joining:
+                continue
+            try:
+                if self._host.subscription.pattern is not None:
+                    names = await self._host.subscription.find_names(self._host.cluster)
+                    if names != self._topics:
+                        self._is_due.set()
+                if self._counts is not None and await self._count(frozenset(self._counts)) != self._counts:
+                    self._is_due.set()
+            except (ClientError, ApiError, RemoteProtocolError) as error:
+                _log.info("looking at the topics of group %s: %s", self._host.coordinator.group_id, error)

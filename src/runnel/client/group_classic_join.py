@@ -1,0 +1,110 @@
+"""The messages of a classic group as a member sends and reads them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from runnel.client.assignor import Assignor, Claim, Owned
+from runnel.client.consumer_setting import ConsumerSettings
+from runnel.client.group_offset import Identity
+from runnel.protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolSubscription,
+    decode_versioned,
+    encode_assignments,
+    encode_versioned,
+    flatten,
+    group_by_topic,
+)
+from runnel.protocol.messages.group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupRequestMember,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+
+_SEVERAL_LEAVE_VERSION = 3
+
+
+def build_join(
+    settings: ConsumerSettings,
+    identity: Identity,
+    assignors: Sequence[Assignor],
+    topics: Sequence[str],
+    owned: Sequence[Owned],
+    previous: Sequence[Owned],
+) -> JoinGroupRequest:
+    """The request to take part in the next generation; `previous` is what was owned before an eager member let go."""
+    protocols = [
+        JoinGroupRequestProtocol(
+            name=assignor.name,
+            metadata=encode_versioned(
+                ConsumerProtocolSubscription(
+                    topics=sorted(topics),
+                    user_data=assignor.user_data(tuple(previous), identity.generation_id),
+                    owned_partitions=group_by_topic(owned),
+                    generation_id=identity.generation_id,
+                    rack_id=settings.client_rack or None,
+                )
+            ),
+        )
+        for assignor in assignors
+    ]
+    return JoinGroupRequest(
+        group_id=settings.group_id or "",
+        session_timeout_ms=settings.session_timeout_ms,
+        rebalance_timeout_ms=settings.max_poll_interval_ms,
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=protocols,
+    )
+
+
+def build_sync(
+    group_id: str, identity: Identity, joined: JoinGroupResponse, assignments: Mapping[str, bytes]
+) -> SyncGroupRequest:
+    """The request for one's assignment; the leader's carries everyone's."""
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=identity.generation_id,
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=joined.protocol_name,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=member_id, assignment=data) for member_id, data in assignments.items()
+        ],
+    )
+
+
+def build_leave(group_id: str, identity: Identity, version: int) -> LeaveGroupRequest:
+    """The request to be forgotten."""
+    if version < _SEVERAL_LEAVE_VERSION:
+        return LeaveGroupRequest(group_id=group_id, member_id=identity.member_id)
+    member = LeaveGroupRequestMember(member_id=identity.member_id, reason="the consumer is being closed")
+    return LeaveGroupRequest(group_id=group_id, members=[member])
+
+
+class Lead:
+    """What the leader of a generation knows: the members, and how they agreed to divide."""
+
+    def __init__(self, joined: JoinGroupResponse, assignors: Iterable[Assignor]) -> None:
+        self._assignor = next(assignor for assignor in assignors if assignor.name == joined.protocol_name)
+        self._members = []
+        for member in joined.members:
+            found = decode_versioned(ConsumerProtocolSubscription, member.metadata)
+            claim = Claim(found.user_data, tuple(flatten(found.owned_partitions)), found.generation_id)
+            self._members.append(
+                self._assignor.read_member(member.member_id, member.group_instance_id, frozenset(found.topics), claim)
+            )
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What any member wants."""
+        return frozenset[str]().union(*(member.topics for member in self._members))
+
+    def assign(self, partition_counts: Mapping[str, int]) -> dict[str, bytes]:
+        """What each member gets, as bytes."""
+        return encode_assignments(self._assignor.assign(self._members, partition_counts))

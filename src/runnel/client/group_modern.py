@@ -1,0 +1,267 @@
+"""Membership in a group of the newer protocol, where the coordinator divides the partitions (KIP-848).
+
+There is one request, the heartbeat. It says what changed on this side since the last one; the reply
+says what the member shall have. The member lets go of what it shall not have, takes what it shall,
+and says so with the next heartbeat, which goes out at once. Meanwhile others need not stop.
+"""
+
+import asyncio
+import logging
+import uuid
+
+from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
+from runnel.client.group_member import Host, StepKind
+from runnel.client.group_offset import Identity
+from runnel.client.topic_partition import TopicPartition
+from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from runnel.protocol.messages.consumer_group import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseTopicPartitions,
+)
+
+_log = logging.getLogger(__name__)
+
+_JOIN = 0
+_LEAVE = -1
+_LEAVE_FOR_A_WHILE = -2  # a static member, whose place waits for its return
+_LEAVE_TIMEOUT_MS = 5_000
+_FIRST_INTERVAL_S = 5.0
+_OWN_ID_VERSION = 1  # from here on members name themselves
+_OUT = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class ModernMember:
+    """One member. Its main task sends heartbeats, a second one makes assignments so, a third matches a pattern."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._settings = host.settings
+        self._member_id = ""
+        self._epoch = _JOIN
+        self._interval_s = _FIRST_INTERVAL_S
+        self._wake = asyncio.Event()
+        self._target: dict[uuid.UUID, list[int]] | None = None  # what the coordinator wants us to have
+        self._target_changed = asyncio.Event()
+        self._names: list[str] = []
+        self._sent_subscription = -1
+        self._sent_owned: set[TopicPartition] | None = None  # None: everything must be said anew
+        self._settled: set[TopicPartition] = set()
+        self._failure_count = 0
+
+    @property
+    def identity(self) -> Identity:
+        """As whom to commit at the moment."""
+        epoch = self._epoch if self._epoch > _JOIN else -1
+        return Identity(self._member_id, epoch, self._settings.group_instance_id)
+
+    def on_subscription(self) -> None:
+        """Say it with the next heartbeat, now."""
+        self._wake.set()
+
+    def on_fenced(self, identity: Identity) -> bool:
+        """The next heartbeat will say it too, unless there is a new epoch already."""
+        if identity != self.identity:
+            return False
+        self._wake.set()
+        return True
+
+    async def run(self) -> None:
+        """Join and stay; raises what makes membership impossible."""
+        works = (self._beat(), self._reconcile_when_due(), self._match())
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done.pop().result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Leave, a static member only for a while."""
+        coordinator, is_in = self._host.coordinator, self._epoch > _JOIN
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=coordinator.group_id,
+            member_id=self._member_id,
+            member_epoch=_LEAVE if self._settings.group_instance_id is None else _LEAVE_FOR_A_WHILE,
+            instance_id=self._settings.group_instance_id,
+        )
+        self._epoch = _JOIN
+        try:
+            if is_in:
+                await coordinator.request(request, ConsumerGroupHeartbeatResponse, timeout_ms=_LEAVE_TIMEOUT_MS)
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            _log.info("group %s was not told that a member leaves: %s", coordinator.group_id, error)
+        finally:
+            await self._host.cluster.close_lane(self)
+
+    # --- heartbeats
+
+    async def _beat(self) -> None:
+        self._names = await self._host.subscription.find_names(self._host.cluster) if self._matches_here else []
+        while True:
+            self._wake.clear()
+            try:
+                await self._beat_once()
+                self._failure_count = 0
+            except (BrokerUnavailable, RequestTimeout) as error:
+                await self._recover(error)
+                continue
+            except ApiError as error:
+                if error.code in _OUT:
+                    await self._start_over(error.code)
+                elif error.code is ErrorCode.INVALID_REGULAR_EXPRESSION and not self._matches_here:
+                    await self._match_here(error)
+                elif error.code.retriable:
+                    await self._recover(error)
+                else:
+                    raise
+                continue
+            try:
+                async with asyncio.timeout(self._interval_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _recover(self, error: Exception) -> None:
+        """Wait a little and say everything anew, since nobody knows what has been heard."""
+        _log.info("heartbeat to group %s: %s", self._host.coordinator.group_id, error)
+        self._sent_owned, self._sent_subscription = None, -1
+        self._failure_count += 1
+        await asyncio.sleep(self._host.cluster.backoff.wait_s(self._failure_count))
+
+    async def _beat_once(self) -> None:
+        coordinator = self._host.coordinator
+        connection = await coordinator.connection(self)
+        version = connection.version(ConsumerGroupHeartbeatRequest)
+        if not self._member_id and version >= _OWN_ID_VERSION:
+            self._member_id = str(uuid.uuid4())
+        number, owned = self._host.subscription.number, set(self._settled)
+        reply = await coordinator.request(self._build(version, owned), ConsumerGroupHeartbeatResponse, lane=self)
+        if reply.error_code:
+            coordinator.check(reply.error_code, reply.error_message or "staying in")
+        self._sent_subscription, self._sent_owned = number, owned
+        self._member_id = reply.member_id or self._member_id
+        self._epoch = reply.member_epoch
+        self._interval_s = reply.heartbeat_interval_ms / 1000
+        if reply.assignment is not None:
+            self._aim(reply.assignment.topic_partitions)
+
+    def _build(self, version: int, owned: set[TopicPartition]) -> ConsumerGroupHeartbeatRequest:
+        """What the coordinator does not know yet; everything after a failure."""
+        is_full = self._epoch == _JOIN or self._sent_owned is None
+        subscription = self._host.subscription
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._host.coordinator.group_id,
+            member_id=self._member_id,
+            member_epoch=self._epoch,
+            instance_id=self._settings.group_instance_id,
+        )
+        if is_full:
+            request.rack_id = self._settings.client_rack or None
+            request.rebalance_timeout_ms = self._settings.max_poll_interval_ms
+            request.server_assignor = self._settings.group_remote_assignor
+        if is_full or owned != self._sent_owned:
+            request.topic_partitions = self._by_topic_id(owned)
+        if is_full or subscription.number != self._sent_subscription:
+            expression = None if version < _OWN_ID_VERSION else subscription.broker_expression
+            if subscription.pattern is not None and expression is None:
+                request.subscribed_topic_names = sorted(self._names)
+            else:
+                request.subscribed_topic_names = sorted(subscription.names)
+            request.subscribed_topic_regex = None if version < _OWN_ID_VERSION else expression or ""
+        return request
+
+    def _by_topic_id(self, owned: set[TopicPartition]) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+        ids = {name: topic.topic_id for name, topic in self._host.cluster.view.topics.items()}
+        found: dict[uuid.UUID, list[int]] = {}
+        for topic, partition in sorted(owned):
+            if topic in ids:
+                found.setdefault(ids[topic], []).append(partition)
+        return [
+            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in found.items()
+        ]
+
+    async def _start_over(self, code: ErrorCode) -> None:
+        """Out of the group: what was owned is lost; join as a newcomer."""
+        _log.warning("group %s has gone on without this member (%s)", self._host.coordinator.group_id, code.name)
+        self._epoch = _JOIN
+        self._target = None
+        self._sent_owned = None
+        await self._host.change(StepKind.LOSE, self._host.owned)
+        self._settled = set()
+
+    # --- what the member shall have
+
+    def _aim(self, topics: list[ConsumerGroupHeartbeatResponseTopicPartitions]) -> None:
+        self._target = {topic.topic_id: topic.partitions for topic in topics}
+        self._target_changed.set()
+
+    async def _reconcile_when_due(self) -> None:
+        while True:
+            await self._target_changed.wait()
+            self._target_changed.clear()
+            target = self._target
+            if target is None:
+                continue
+            wanted, is_whole = await self._resolve(target)
+            if revoked := self._host.owned - wanted:
+                await self._host.change(StepKind.REVOKE, revoked)
+            if self._target is None:
+                continue  # out of the group meanwhile
+            if added := wanted - self._host.owned:
+                await self._host.change(StepKind.ASSIGN, added)
+            self._settled = set(self._host.owned)
+            self._wake.set()
+            if not is_whole:
+                await asyncio.sleep(self._host.cluster.backoff.wait_s(1))
+                self._target_changed.set()
+
+    async def _resolve(self, target: dict[uuid.UUID, list[int]]) -> tuple[set[TopicPartition], bool]:
+        """The partitions by name, and whether all names are known."""
+        cluster = self._host.cluster
+        names = {topic.topic_id: name for name, topic in cluster.view.topics.items()}
+        if not target.keys() <= names.keys():
+            try:
+                view = await cluster.refresh(None)
+                names = {topic.topic_id: name for name, topic in view.topics.items()}
+            except (ClientError, ApiError, RemoteProtocolError) as error:
+                _log.info("looking for the topics of group %s: %s", self._host.coordinator.group_id, error)
+        found = {
+            TopicPartition(names[topic_id], partition)
+            for topic_id, partitions in target.items()
+            if topic_id in names
+            for partition in partitions
+        }
+        return found, target.keys() <= names.keys()
+
+    # --- patterns that the coordinator does not match
+
+    @property
+    def _matches_here(self) -> bool:
+        subscription = self._host.subscription
+        return subscription.pattern is not None and subscription.broker_expression is None
+
+    async def _match_here(self, error: ApiError) -> None:
+        _log.info("the coordinator does not know this regular expression, so it is matched here: %s", error)
+        self._host.subscription.match_here()
+        self._names = await self._host.subscription.find_names(self._host.cluster)
+
+    async def _match(self) -> None:
+        """Look for topics of the pattern now and then."""
+        while True:
+            await asyncio.sleep(self._settings.metadata_max_age_ms / 1000)
+            if not self._matches_here:
+                continue
+            try:
+                names = await self._host.subscription.find_names(self._host.cluster)
+            except (ClientError, ApiError, RemoteProtocolError) as error:
+                _log.info("looking for the topics of group %s: %s", self._host.coordinator.group_id, error)
+                continue
+            if names != self._names:
+                self._names = names
+                self._sent_subscription = -1
+                self._wake.set()

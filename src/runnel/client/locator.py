@@ -1,0 +1,82 @@
+"""From places to offsets: times and words are asked of leaders, commits of the group's coordinator."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from runnel.client.assignment import NO_EPOCH
+from runnel.client.cluster import Cluster
+from runnel.client.error import ClientError, OffsetMissing
+from runnel.client.group_offset import OffsetAndMetadata
+from runnel.client.isolation import Isolation
+from runnel.client.offset import find_offsets
+from runnel.client.place import AT_COMMITTED, Place
+from runnel.client.topic_partition import TopicPartition
+from runnel.protocol.errors import ApiError, RemoteProtocolError
+
+FindCommitted: TypeAlias = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata]]]
+
+
+class Located(NamedTuple):
+    """An offset, and the epoch of the record before it if somebody noted that."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+
+
+Outcome: TypeAlias = Located | Exception
+
+_ERRORS = (ClientError, ApiError, RemoteProtocolError)
+
+
+class Locator:
+    """Finds places of several partitions at a time; each has its own outcome."""
+
+    def __init__(self, cluster: Cluster, isolation: Isolation, reset: Place | None) -> None:
+        """`reset` is where to go on where nothing is committed; None makes that an error."""
+        self.find_committed: FindCommitted | None = None
+        self._cluster = cluster
+        self._isolation = isolation
+        self._reset = reset
+
+    async def locate(self, places: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Outcome]:
+        """The offset of each place, or why it has none."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        times: dict[str, dict[int, int]] = defaultdict(dict)
+        committed = [target for target, place in places.items() if place == AT_COMMITTED]
+        if committed:
+            outcomes |= await self._ask_group(committed)
+        for target, place in places.items():
+            if place == AT_COMMITTED:
+                if target not in outcomes and self._reset is not None:
+                    times[target.topic][target.partition] = self._reset.timestamp_ms
+            else:
+                times[target.topic][target.partition] = place.timestamp_ms
+        for topic, timestamps in times.items():
+            outcomes |= await self._ask_leaders(topic, timestamps)
+        return outcomes
+
+    async def _ask_group(self, targets: list[TopicPartition]) -> dict[TopicPartition, Outcome]:
+        """What is committed; those without are left out if there is somewhere else to begin."""
+        if self.find_committed is None:
+            return {}
+        try:
+            found = await self.find_committed(targets)
+        except _ERRORS as error:
+            return dict.fromkeys(targets, error)
+        outcomes: dict[TopicPartition, Outcome] = {}
+        for target in targets:
+            if target in found:
+                outcomes[target] = Located(found[target].offset, found[target].leader_epoch)
+            elif self._reset is None:
+                text = f"{target} has no committed offset; seek somewhere or set auto_offset_reset"
+                outcomes[target] = OffsetMissing(text)
+        return outcomes
+
+    async def _ask_leaders(self, topic: str, timestamps: Mapping[int, int]) -> dict[TopicPartition, Outcome]:
+        targets = {TopicPartition(topic, partition): partition for partition in timestamps}
+        try:
+            found = await find_offsets(self._cluster, topic, timestamps, self._isolation)
+        except _ERRORS as error:
+            return dict.fromkeys(targets, error)
+        return {target: Located(found[partition]) for target, partition in targets.items() if partition in found}

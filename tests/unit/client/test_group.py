@@ -1,0 +1,313 @@
+"""Members of groups, with every protocol and through both faces: sharing, going on, and letting go."""
+
+import asyncio
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel.client.backoff import Deadline
+from runnel.client.error import CommitFailed, OffsetMissing
+from runnel.protocol.api_key import ApiKey
+
+from .face import Face
+
+Shared = Callable[..., str]
+Settings = dict[str, str]
+
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture
+def group_id() -> str:
+    return f"group-{uuid.uuid4().hex[:12]}"
+
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def member(group_broker: str, group_id: str, membership: Settings) -> Iterator[Make]:
+    """Makes members of the test's group, and closes them at the end."""
+    yield from members(Face("thread"), group_broker, group_id, membership)
+
+
+@pytest.fixture
+def either(group_broker: str, group_id: str, membership: Settings, face: Face) -> Iterator[Make]:
+    """The same with either face."""
+    yield from members(face, group_broker, group_id, membership)
+
+
+def members(face: Face, group_broker: str, group_id: str, membership: Settings) -> Iterator[Make]:
+    with ExitStack() as stack:
+
+        def make(**settings: Any) -> Any:
+            options = {"auto_offset_reset": "earliest", **membership, **settings}
+            return stack.enter_context(face.consumer(group_broker, group_id=group_id, **options))
+
+        yield make
+
+
+def read(consumer: Any, count: int, into: list[Any] | None = None) -> list[Any]:
+    """At least so many records."""
+    found: list[Any] = [] if into is None else into
+    deadline = Deadline(PATIENCE_MS)
+    while len(found) < count:
+        assert not deadline.is_over, f"only {len(found)} of {count} records"
+        found += consumer.poll(0.2)
+    return found
+
+
+def settle(*consumers: Any, sizes: list[int]) -> list[list[Any]]:
+    """Poll members in turn until they share as they should; what each read meanwhile."""
+    deadline = Deadline(PATIENCE_MS)
+    found: list[list[Any]] = [[] for _ in consumers]
+    while sorted(len(consumer.assignment()) for consumer in consumers) != sorted(sizes):
+        assert not deadline.is_over, [consumer.assignment() for consumer in consumers]
+        for number, consumer in enumerate(consumers):
+            found[number] += consumer.poll(0.02)
+    return found
+
+
+def numbers(records: list[Any]) -> list[int]:
+    return sorted(int(record.value) for record in records)
+
+
+def test_a_group_goes_on_where_it_stopped(shared: Shared, either: Make) -> None:
+    topic = shared(4, 40)
+    with either().subscribe(topic) as first:
+        assert numbers(read(first, 40)) == list(range(40))
+    second = either().subscribe(topic)
+    settle(second, sizes=[4])
+    assert second.poll(0.05) == []
+    found = {target: offset.offset for target, offset in second.committed().items()}
+    assert found == {(topic, partition): 10 for partition in range(4)}
+    assert second.position(topic, 2) == 10
+
+
+def test_members_share_and_take_over(shared: Shared, either: Make) -> None:
+    topic = shared(4, 400)
+    seen: list[Any] = []
+    first, second = either(max_poll_records=7).subscribe(topic), either(max_poll_records=7).subscribe(topic)
+    for records in settle(first, second, sizes=[2, 2]):
+        seen += records
+    assert not set(first.assignment()) & set(second.assignment())
+    first.close()
+    read(second, 400, seen)
+    assert numbers(seen) == list(range(400))  # a clean leave hands over to the record
+    settle(second, sizes=[4])
+
+
+def test_callbacks_tell_what_comes_and_goes(shared: Shared, either: Make, membership: Settings) -> None:
+    topic = shared(4, 0)
+    events: list[tuple[str, list[Any]]] = []
+
+    def note(kind: str) -> Callable[[list[Any]], None]:
+        return lambda partitions: events.append((kind, partitions))
+
+    first = either().subscribe(topic, on_assigned=note("assigned"), on_revoked=note("revoked"), on_lost=note("lost"))
+    settle(first, sizes=[4])
+    assert events == [("assigned", [(topic, number) for number in range(4)])]
+    first.pause(*first.assignment())
+    second = either().subscribe(topic)
+    settle(first, second, sizes=[2, 2])
+    kept = first.assignment()
+    if membership.get("partition_assignment_strategy") == "range":
+        assert events[1] == ("revoked", [(topic, number) for number in range(4)])
+        assert events[2] == ("assigned", kept)
+        assert first.paused() == []
+    else:
+        assert events[1] == ("revoked", [(topic, number) for number in range(4) if (topic, number) not in kept])
+        assert first.paused() == kept
+    count = len(events)
+    first.close()
+    assert events[count:] == [("revoked", kept)]
+
+
+def test_commits_by_record_by_offset_and_in_order(shared: Shared, either: Make) -> None:
+    topic = shared(1, 20)
+    consumer = either(enable_auto_commit=False).subscribe(topic)
+    records = read(consumer, 20)
+    assert consumer.committed() == {(topic, 0): None}
+    consumer.commit(records[4])
+    assert consumer.committed()[topic, 0].offset == 5
+    consumer.commit({(topic, 0): runnel.OffsetAndMetadata(7, "seven")})
+    assert consumer.committed([(topic, 0)])[topic, 0][:2] == (7, "seven")
+    futures = [consumer.commit_async(record) for record in records[8:15]]
+    for future in futures:
+        future.result(20)
+    assert consumer.committed()[topic, 0].offset == 15
+    consumer.commit()
+    assert consumer.committed()[topic, 0] == (20, "", 0)  # with the epoch of the last record
+
+
+def test_batches_are_committed_like_records(shared: Shared, either: Make) -> None:
+    pytest.importorskip("pyarrow")
+    topic = shared(1, 20)
+    consumer = either(enable_auto_commit=False).subscribe(topic)
+    batches = consumer.batches(timeout_s=20)
+    batch = next(batches)
+    consumer.commit(batch)
+    assert consumer.committed()[topic, 0].offset == batch.num_rows
+    consumer.commit(batch.slice(0, 3))
+    assert consumer.committed()[topic, 0].offset == 3
+    with pytest.raises(ValueError, match="without the column topic"):
+        consumer.commit(batch.select(["value"]))
+    with pytest.raises(TypeError, match="int cannot be committed"):
+        consumer.commit(5)
+
+
+def test_automatic_commits_stop_before_what_is_worked_on(
+    shared: Shared, either: Make, group_broker: str, group_id: str
+) -> None:
+    topic = shared(1, 50)
+    consumer = either(auto_commit_interval_ms=10).subscribe(topic)
+    taken, place = iter(consumer), runnel.TopicPartition(topic, 0)
+    deadline = Deadline(PATIENCE_MS)
+    with runnel.Consumer(group_broker, group_id=group_id) as watcher:
+        for expected in range(50):
+            record = next(taken)
+            assert record.offset == expected
+            found = watcher.committed([place])[place]
+            assert found is None or found.offset <= record.offset
+        while (found := watcher.committed([place])[place]) is None or found.offset < 50:
+            assert not deadline.is_over
+            assert consumer.poll(0.02) == []
+
+
+def test_what_fails_is_not_committed(shared: Shared, either: Make) -> None:
+    topic = shared(1, 5)
+
+    def work() -> None:
+        with either(auto_commit_interval_ms=60_000).subscribe(topic) as consumer:
+            for _ in consumer:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    again = either().subscribe(topic)
+    assert numbers(read(again, 5)) == list(range(5))
+
+
+def test_a_member_that_reads_too_slowly_loses_its_partitions(shared: Shared, either: Make) -> None:
+    topic = shared(2, 20)
+    lost: list[Any] = []
+    slow = either(max_poll_interval_ms=300, enable_auto_commit=False).subscribe(topic, on_lost=lost.extend)
+    records = read(slow, 20)
+    quick = either().subscribe(topic)
+    assert numbers(read(quick, 20)) == list(range(20))  # it was committed nowhere
+    with pytest.raises(CommitFailed):
+        slow.commit(records[-1])
+    assert lost == []
+    assert slow.poll(0) == []
+    settle(slow, quick, sizes=[1, 1])
+    assert lost == [(topic, 0), (topic, 1)]
+
+
+def test_a_pattern_finds_topics_that_appear(shared: Shared, member: Make, topic: str) -> None:
+    name = shared(1, 3, f"{topic}-a")
+    consumer = member(metadata_max_age_ms=100).subscribe(re.compile(f"{topic}-[ab]"))
+    assert {record.topic for record in read(consumer, 3)} == {name}
+    shared(1, 1, f"{topic}-abc")
+    other = shared(1, 2, f"{topic}-b")
+    assert {record.topic for record in read(consumer, 2)} == {other}
+
+
+def test_a_subscription_can_change(shared: Shared, member: Make, topic: str) -> None:
+    one, two = shared(1, 3, f"{topic}-1"), shared(1, 3, f"{topic}-2")
+    consumer = member().subscribe(one)
+    assert {record.topic for record in read(consumer, 3)} == {one}
+    consumer.subscribe([two])
+    assert {record.topic for record in read(consumer, 3)} == {two}
+    assert consumer.assignment() == [(two, 0)]
+    consumer.unsubscribe()
+    assert consumer.assignment() == []
+    consumer.assign([(one, 0)])  # by hand, from where the group stopped
+    assert consumer.position(one, 0) == 3
+
+
+def test_a_static_member_comes_back_to_what_it_had(shared: Shared, member: Make) -> None:
+    topic = shared(4, 0)
+    events: list[Any] = []
+    stays = member(group_instance_id="stays").subscribe(topic, on_revoked=events.append, on_assigned=events.append)
+    goes = member(group_instance_id="goes").subscribe(topic)
+    settle(stays, goes, sizes=[2, 2])
+    had, count = goes.assignment(), len(events)
+    goes.close()
+    back = member(group_instance_id="goes").subscribe(topic)
+    settle(stays, back, sizes=[2, 2])
+    assert back.assignment() == had
+    assert len(events) == count
+
+
+def test_without_a_commit_or_a_reset_there_is_an_error(shared: Shared, member: Make) -> None:
+    topic = shared(1, 3)
+    consumer = member(auto_offset_reset="none").subscribe(topic)
+    with pytest.raises(OffsetMissing, match=f"{topic}-0 has no committed offset; seek somewhere"):
+        read(consumer, 1)
+    consumer.seek(topic, 0, 1)
+    assert numbers(read(consumer, 2)) == [1, 2]
+
+
+def test_what_a_callback_raises_reaches_the_reader_once(shared: Shared, member: Make) -> None:
+    topic = shared(1, 3)
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    consumer = member().subscribe(topic, on_assigned=fail)
+    with pytest.raises(ZeroDivisionError):
+        read(consumer, 1)
+    assert numbers(read(consumer, 3)) == [0, 1, 2]
+
+
+def test_a_callback_may_seek_and_commit(shared: Shared, member: Make) -> None:
+    topic = shared(1, 10)
+    consumer = member()
+
+    def skip(partitions: list[runnel.TopicPartition]) -> None:
+        for target in partitions:
+            consumer.seek(*target, 6)
+
+    consumer.subscribe(topic, on_assigned=skip, on_revoked=lambda _: consumer.commit({(topic, 0): 9}))
+    assert numbers(read(consumer, 4)) == [6, 7, 8, 9]
+    consumer.close()
+    again = member().subscribe(topic)
+    assert numbers(read(again, 1)) == [9]
+
+
+def test_callbacks_may_be_coroutines(shared: Shared, group_broker: str, group_id: str, membership: Settings) -> None:
+    topic = shared(1, 10)
+
+    async def work() -> list[int]:
+        options = {"auto_offset_reset": "earliest", **membership}
+        consumer = runnel.aio.Consumer(group_broker, group_id=group_id, **options)
+
+        async def skip(partitions: list[runnel.TopicPartition]) -> None:
+            await consumer.commit(dict.fromkeys(partitions, 3))
+            for target in partitions:
+                consumer.seek(*target, 6)
+
+        async with consumer.subscribe(topic, on_assigned=skip):
+            found = [await anext(consumer) for _ in range(4)]
+            assert await consumer.committed([(topic, 0)]) == {(topic, 0): (3, "", -1)}
+        return numbers(found)
+
+    assert asyncio.run(work()) == [6, 7, 8, 9]
+
+
+def test_the_newer_protocol_is_used_where_it_is(
+    shared: Shared, group_broker: str, group_id: str, group_apis: frozenset[int]
+) -> None:
+    if ApiKey.JOIN_GROUP not in group_apis:
+        pytest.skip("the broker does not advertise JOIN_GROUP yet")
+    topic = shared(1, 1)
+    with runnel.Consumer(group_broker, group_id=group_id, auto_offset_reset="earliest").subscribe(topic) as consumer:
+        read(consumer, 1)
+        with runnel.Admin(group_broker) as admin:
+            (listed,) = [found for found in admin.list_groups() if found.group_id == group_id]
+    assert listed.group_type == ("consumer" if ApiKey.CONSUMER_GROUP_HEARTBEAT in group_apis else "classic")
