@@ -2,7 +2,8 @@
 
 It may run beside a broker. What a running broker has not written yet is no error: the index
 files of the segment in use are looked at only after a clean stop, and files that vanish in
-the middle were deleted.
+the middle were deleted. What seems to be wrong is looked at twice, because a file may have
+been half written the first time.
 """
 
 import errno
@@ -81,8 +82,22 @@ def check_folder_files(fs: FileSystem, path: str) -> Iterator[Finding]:
         yield Finding(meta, "has no version")
 
 
-def check_partition(fs: FileSystem, directory: str, settle: Callable[[], None], tell: Tell) -> Iterator[Finding]:
-    """Everything in the folder of one partition."""
+def check_partition(fs: FileSystem, directory: str, settle: Callable[[], None], tell: Tell) -> list[Finding]:
+    """What is wrong in the folder of one partition; `settle` gives whoever is writing there a moment."""
+    findings = list(_look_through(fs, directory, settle, tell))
+    is_clean = fs.exists(os.path.join(os.path.dirname(os.path.abspath(directory)), CLEAN_FILE_NAME))
+    if not findings or is_clean:
+        return findings
+    settle()
+    again = set(_look_through(fs, directory, settle, _tell_nobody))
+    return [finding for finding in findings if finding in again]
+
+
+def _tell_nobody(_size_bytes: int, _record_count: int) -> None:
+    pass
+
+
+def _look_through(fs: FileSystem, directory: str, settle: Callable[[], None], tell: Tell) -> Iterator[Finding]:
     folder = os.path.dirname(os.path.abspath(directory))
     key = parse_partition_name(os.path.basename(os.path.abspath(directory)))
     # Read before the log is: a running broker moves them forward.

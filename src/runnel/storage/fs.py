@@ -265,7 +265,7 @@ class RealFileSystem:
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         with _wrapped(path), os.scandir(path) as entries:
-            return [_entry(entry) for entry in entries]
+            return [found for entry in entries if (found := _entry(entry)) is not None]
 
     def make_directory(self, path: str) -> None:
         with _wrapped(path):
@@ -318,8 +318,11 @@ def _map(descriptor: int) -> Mapping:
         return file.readall()
 
 
-def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry:
+def _entry(entry: "os.DirEntry[str]") -> DirectoryEntry | None:
     if entry.is_dir(follow_symlinks=False):
         return DirectoryEntry(entry.name, True, 0, 0)
-    status = entry.stat()
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return None  # removed since the name was read
     return DirectoryEntry(entry.name, False, status.st_size, status.st_mtime_ns // 1_000_000)
