@@ -8,7 +8,8 @@ setup(
             "runnel.records._native",
             ["src/runnel/records/_native.pyx"],
             depends=[
-                f"src/runnel/records/{part}.pxi" for part in ("_pin", "_fill", "_scan", "_row", "_partition", "_tuple")
+                f"src/runnel/records/{part}.pxi"
+                for part in ("_pin", "_fill", "_scan", "_row", "_partition", "_tuple", "_compact")
             ],
             optional=True,
             extra_compile_args=["-O3"],

@@ -13,6 +13,7 @@ record's fields in a struct: it is the only parser, and the included files stand
 | `RowWriter` in `_row.pxi` | arrow_row.py |
 | `hash_keys` and `group_rows` in `_partition.pxi` | arrow_partition.py |
 | `write_tuples`, `read_tuples` and `hash_key` in `_tuple.pxi` | row_tuple.py, murmur2.py |
+| `OffsetMap` in `_compact.pxi` | offset_map.py |
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -281,3 +282,4 @@ include "_scan.pxi"
 include "_row.pxi"
 include "_partition.pxi"
 include "_tuple.pxi"
+include "_compact.pxi"

@@ -21,6 +21,7 @@ from runnel.records.batch import NO_TIMESTAMP, Buffer
 from runnel.records.error import CorruptBatch
 from runnel.records.native import find_native
 from runnel.records.varint import read_varint, read_varlong
+from runnel.records.walk import WalkError
 
 HASH_SIZE = 16
 SLOT_SIZE = HASH_SIZE + 8
@@ -41,8 +42,11 @@ class KeptRecords(NamedTuple):
 class KeyMap(Protocol):
     """What both maps can do; `record_count` records fill `body`, and offsets count from `base_offset`."""
 
-    size: int  # how many keys it holds
-    capacity: int  # how many it takes
+    capacity: int  # how many keys it takes
+
+    @property
+    def size(self) -> int:
+        """How many keys it holds."""
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note that `key` stands at `offset`. False if it is new and there is no room for it."""
@@ -190,7 +194,46 @@ _native = find_native("OffsetMap")
 IS_NATIVE = _native is not None
 
 
+class NativeOffsetMap:
+    """The map in C."""
+
+    def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        self._map = _native(memory_bytes, load_factor, os.urandom(HASH_SIZE))
+        self.capacity: int = self._map.capacity
+        self.put: Callable[[bytes, int], bool] = self._map.put
+        self.get: Callable[[bytes], int] = self._map.get
+
+    @property
+    def size(self) -> int:
+        size: int = self._map.size
+        return size
+
+    def put_records(self, body: Buffer, record_count: int, base_offset: int, from_offset: int) -> bool:
+        has_room, error = self._map.put_records(body, record_count, base_offset, from_offset)
+        _check(error)
+        return bool(has_room)
+
+    def filter_records(
+        self,
+        body: Buffer,
+        record_count: int,
+        base_offset: int,
+        base_timestamp: int,
+        up_to_offset: int,
+        keep_tombstones: bool,
+    ) -> KeptRecords:
+        *kept, error = self._map.filter_records(
+            body, record_count, base_offset, base_timestamp, up_to_offset, keep_tombstones
+        )
+        _check(error)
+        return KeptRecords(*kept)
+
+
+def _check(error: int) -> None:
+    if error:
+        raise CorruptBatch(WalkError(error).text)
+
+
 def make_offset_map(memory_bytes: int, load_factor: float) -> KeyMap:
     """An empty map that takes so much memory, and so many keys that this part of it is used."""
-    chosen: Callable[[int, float], KeyMap] = _native or PythonOffsetMap
-    return chosen(memory_bytes, load_factor)
+    return (NativeOffsetMap if IS_NATIVE else PythonOffsetMap)(memory_bytes, load_factor)
