@@ -15,17 +15,21 @@ from uuid import UUID
 
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.group.assignor import NOTHING, Assignment
+from runnel.machines.group.consumer_commit import check_commit_epoch, check_fetch_epoch
 from runnel.machines.group.consumer_member import (
     LEAVING_EPOCH,
     NO_PARTITIONS,
     ConsumerMember,
     PartitionEpochs,
 )
-from runnel.machines.group.consumer_record import classic_member, member_state, partition_epochs
+from runnel.machines.group.consumer_record import classic_member, group_tombstones, member_state, partition_epochs
+from runnel.machines.group.group import CheckPartition, CommittedOffset, GroupType
 from runnel.machines.group.record.consumer import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
 )
+from runnel.machines.group.record.format import Record
+from runnel.protocol.consumer_protocol import PROTOCOL_TYPE
 from runnel.protocol.errors import ApiError, ErrorCode
 
 
@@ -125,6 +129,57 @@ class ConsumerGroup:
     def topic_names(self) -> set[str]:
         """All topics that any member is subscribed to."""
         return set().union(*map(self.topics_of, self.members.values()))
+
+    # What every kind of group tells.
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def protocol_name(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def may_expire(self) -> bool:
+        return not self.members
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return any(topic in self.topics_of(member) for member in self.members.values())
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, generation: int, version: int, *, in_transaction: bool = False
+    ) -> CheckPartition | None:
+        if generation < 0 and not self.members:
+            return None  # from an administrator, or a consumer that assigns its partitions itself
+        if in_transaction and generation < 0 and not member_id and instance_id is None:
+            return None
+        return check_commit_epoch(self.member(member_id), generation, version, in_transaction=in_transaction)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is not None or member_epoch >= 0:
+            check_fetch_epoch(self.member(member_id or ""), member_epoch)
+
+    def check_offset_delete(self) -> None:
+        """Offsets may always be deleted; those of topics that the group reads are refused one by one."""
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def unused_since_ms(self, committed: CommittedOffset) -> int | None:
+        return committed.commit_timestamp_ms
+
+    def tombstones(self) -> list[Record]:
+        return group_tombstones(self.group_id, self.members, self.resolved)
 
     # What changes it.
 

@@ -17,6 +17,7 @@ from runnel.machines.group.consumer_reconciliation import Owned, Target, reconci
 from runnel.machines.group.consumer_record import current_record, member_record
 from runnel.machines.group.consumer_subscription import RegexChange, change_regex, refresh_metadata
 from runnel.machines.group.consumer_target import update_target
+from runnel.machines.group.group import Caller
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
@@ -65,7 +66,7 @@ def _invalid(message: str) -> ApiError:
 
 
 def heartbeat(
-    change: Change, request: ConsumerGroupHeartbeatRequest, member_id: str, client_id: str, client_host: str
+    change: Change, request: ConsumerGroupHeartbeatRequest, member_id: str, caller: Caller
 ) -> ConsumerGroupHeartbeatResponse:
     """Take in what a member says of itself, move it one step towards its target, and tell it what it has now."""
     joining = request.member_epoch == JOINING_EPOCH
@@ -73,7 +74,7 @@ def heartbeat(
     check_size(change, member_id, request.instance_id)
     former = admit(change, member_id, request.instance_id, joining=joining, classic=False)
     check_epoch(former, request.member_epoch, owned)
-    member = _update(former, request, client_id, client_host)
+    member = _update(former, request, caller)
     names_changed = note_member(change, former, member)
     regex = change_regex(change, former, member)
     bump = names_changed or regex is RegexChange.RESOLVED
@@ -104,9 +105,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     return request.rebalance_timeout_ms != -1 and subscribed and request.topic_partitions is not None
 
 
-def _update(
-    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
-) -> ConsumerMember:
+def _update(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> ConsumerMember:
     """The member with what this heartbeat says; what it leaves out is as before."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     return replace(
@@ -119,8 +118,8 @@ def _update(
         server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
         topic_names=member.topic_names if names is None else frozenset(names),
         topic_regex=member.topic_regex if regex is None else regex,
-        client_id=client_id,
-        client_host=client_host,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
         classic=None,
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 from runnel.base.invariant import invariant
 from runnel.machines.group.consumer_group import ConsumerGroup, ResolvedRegex
 from runnel.machines.group.consumer_record import target_assignment
+from runnel.machines.group.group import Group
 from runnel.machines.group.record.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -28,7 +29,7 @@ KEYS = (
 )
 
 
-def replay(groups: MutableMapping[str, Any], record: Record) -> bool:
+def replay(groups: MutableMapping[str, Group], record: Record) -> bool:
     """Take in one record; False when it is not about consumer groups."""
     key, value = record.key, record.value
     if not isinstance(key, KEYS):

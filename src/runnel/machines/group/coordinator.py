@@ -8,17 +8,25 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from runnel.base.invariant import invariant
-from runnel.machines.group import classic_coordinator
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.group import classic_coordinator, consumer_coordinator
 from runnel.machines.group.classic_change import refuse_join
 from runnel.machines.group.classic_coordinator import ClassicCoordinator
 from runnel.machines.group.classic_group import ClassicGroup, ClassicState
 from runnel.machines.group.classic_setting import ClassicGroupSetting
+from runnel.machines.group.consumer_coordinator import ConsumerCoordinator
+from runnel.machines.group.consumer_group import ConsumerGroup
+from runnel.machines.group.consumer_setting import ConsumerGroupSetting
 from runnel.machines.group.decision import Decision, Timer, Token
 from runnel.machines.group.group import Caller, Group
 from runnel.machines.group.group_description import describe_group, describe_unknown, list_group
 from runnel.machines.group.offset_coordinator import OffsetCoordinator, OffsetSetting
 from runnel.machines.group.record.format import Record
 from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.consumer_group import (
+    ConsumerGroupDescribeResponseGroup,
+    ConsumerGroupHeartbeatRequest,
+)
 from runnel.protocol.messages.group import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -48,9 +56,18 @@ EXPIRY = ("offset-expiry",)
 class GroupCoordinator:
     """All groups of one partition of `__consumer_offsets`."""
 
-    def __init__(self, classic: ClassicGroupSetting, offsets: OffsetSetting, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        classic: ClassicGroupSetting,
+        offsets: OffsetSetting,
+        new_uuid: Callable[[], str],
+        image: ClusterImage | None = None,
+        consumer: Callable[[str], ConsumerGroupSetting] = lambda _: ConsumerGroupSetting(),
+    ) -> None:
+        """`image` is the cluster, live; `consumer` gives the values that hold for a group of the new protocol."""
         self.groups: dict[str, Group] = {}
         self.classic = ClassicCoordinator(self.groups, classic, new_uuid)
+        self.consumer = ConsumerCoordinator(self.groups, image or ClusterImage(), consumer, new_uuid, self.classic)
         self.offsets = OffsetCoordinator(self.groups, offsets)
 
     # Membership of classic groups.
@@ -59,7 +76,10 @@ class GroupCoordinator:
         """JoinGroup; a join that has to wait is answered by a later decision."""
         if not request.group_id:
             return Decision().reply(token, refuse_join(ErrorCode.INVALID_GROUP_ID, request.member_id))
+        group = self.groups.get(request.group_id)
         try:
+            if isinstance(group, ConsumerGroup):
+                return self.consumer.decide_classic_join(now_ms, token, caller, group, request)
             return self.classic.decide_join(now_ms, token, caller, request)
         except ApiError as error:
             return Decision().reply(token, refuse_join(error.code, ""))
@@ -70,6 +90,11 @@ class GroupCoordinator:
         group = self.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self.classic.decide_sync(now_ms, token, group, request)
+        try:
+            if isinstance(group, ConsumerGroup):
+                return self.consumer.decide_classic_sync(now_ms, token, group, request)
+        except ApiError as refusal:
+            error = refusal.code
         return Decision().reply(token, SyncGroupResponse(error_code=error))
 
     def decide_heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> Decision:
@@ -78,6 +103,11 @@ class GroupCoordinator:
         group = self.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self.classic.decide_heartbeat(now_ms, token, group, request)
+        try:
+            if isinstance(group, ConsumerGroup):
+                return self.consumer.decide_classic_heartbeat(now_ms, token, group, request)
+        except ApiError as refusal:
+            error = refusal.code
         return Decision().reply(token, HeartbeatResponse(error_code=error))
 
     def decide_leave(self, now_ms: int, token: Token, request: LeaveGroupRequest) -> Decision:
@@ -87,6 +117,8 @@ class GroupCoordinator:
         group = self.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self.classic.decide_leave(now_ms, token, group, request)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.decide_classic_leave(now_ms, token, group, request)
         unknown = [
             LeaveGroupResponseMember(
                 member_id=member.member_id,
@@ -96,6 +128,22 @@ class GroupCoordinator:
             for member in request.members
         ]
         return Decision().reply(token, LeaveGroupResponse(members=unknown))
+
+    # Membership of groups of the new protocol.
+
+    def decide_consumer_heartbeat(
+        self, now_ms: int, token: Token, caller: Caller, request: ConsumerGroupHeartbeatRequest
+    ) -> Decision:
+        """ConsumerGroupHeartbeat; ApiError if it is refused."""
+        return self.consumer.decide_heartbeat(now_ms, token, caller, request)
+
+    def describe_consumer(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescribeResponseGroup]:
+        """ConsumerGroupDescribe."""
+        return self.consumer.describe(group_ids)
+
+    def on_topics(self, now_ms: int, changed: Iterable[str], *, created: bool) -> None:
+        """Topics of these names were created, changed or deleted."""
+        self.consumer.on_topics(now_ms, changed, created=created)
 
     # Offsets.
 
@@ -167,12 +215,15 @@ class GroupCoordinator:
         """What was to happen at this time."""
         if key == EXPIRY:
             return Decision(records=self.offsets.expire(now_ms), timers=[self._next_expiry(now_ms)])
+        if key[0] in consumer_coordinator.TIMERS:
+            return self.consumer.on_timer(now_ms, key)
         invariant(key[0] in classic_coordinator.TIMERS, f"nobody has set the timer {key}")
         return self.classic.on_timer(now_ms, key)
 
     def on_loaded(self, now_ms: int) -> Decision:
         """The log has been replayed to its end: time begins."""
         decision = self.classic.on_loaded(now_ms)
+        decision.timers += self.consumer.on_loaded(now_ms).timers
         decision.timers.append(self._next_expiry(now_ms))
         return decision
 
@@ -185,5 +236,5 @@ class GroupCoordinator:
 
     def replay(self, record: Record) -> None:
         """Take in one record, live or from the log."""
-        if not self.offsets.replay(record):
+        if not self.offsets.replay(record) and not self.consumer.replay(record):
             self.classic.replay(record)

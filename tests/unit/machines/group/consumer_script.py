@@ -11,9 +11,13 @@ from uuid import UUID
 
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import TopicRecord, TopicRemoved
-from runnel.machines.group.consumer_coordinator import ConsumerCoordinator
+from runnel.machines.group.classic_setting import ClassicGroupSetting
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
+from runnel.machines.group.coordinator import GroupCoordinator
 from runnel.machines.group.decision import Decision
+from runnel.machines.group.group import Caller
+from runnel.machines.group.offset_coordinator import OffsetSetting
+from runnel.machines.group.record.classic import GroupMetadataKey
 from runnel.machines.group.record.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -24,12 +28,31 @@ from runnel.machines.group.record.consumer import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 from runnel.machines.group.record.format import Record, decode_record, encode_record
-from runnel.protocol.errors import ApiError
+from runnel.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolTopicPartition,
+    decode_versioned,
+    encode_versioned,
+)
+from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.consumer_group import (
     ConsumerGroupDescribeResponseGroup,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
+)
+from runnel.protocol.messages.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupRequestMember,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
 )
 
 GROUP = "g"
@@ -47,13 +70,16 @@ class Script:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[tuple[str, ...], int] = {}
         self.written: list[str] = []
+        self.replies: dict[object, Any] = {}
         self.made_ids = 0
         self.coordinator = self._new_coordinator()
         for name, count in topics.items():
             self.make_topic(name, count)
 
-    def _new_coordinator(self) -> ConsumerCoordinator:
-        return ConsumerCoordinator({}, self.image, lambda _: self.setting, self._make_id)
+    def _new_coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            ClassicGroupSetting(), OffsetSetting(), self._make_id, self.image, lambda _: self.setting
+        )
 
     def _make_id(self) -> str:
         self.made_ids += 1
@@ -108,21 +134,119 @@ class Script:
             **fields,
         )
         try:
-            decision = self.coordinator.decide_heartbeat(self.now_ms, self, request, version, client, "/127.0.0.1")
+            caller = Caller(client, "/127.0.0.1", version)
+            decision = self.coordinator.decide_consumer_heartbeat(self.now_ms, member, caller, request)
         except ApiError as error:
             return error.code.name
-        return self.show_reply(self.carry_out(decision))
+        self.carry_out(decision)
+        return self.show_reply(self.replies.pop(member))
 
     def leave(self, member: str, epoch: int = -1, instance: str | None = None) -> str:
         return self.beat(member, epoch, instance=instance)
 
     def describe(self, group_id: str = GROUP) -> ConsumerGroupDescribeResponseGroup:
-        return self.coordinator.describe([group_id])[0]
+        return self.coordinator.describe_consumer([group_id])[0]
+
+    # What members of the classic protocol do. A reply that has to wait is taken with `take`.
+
+    def classic_join(
+        self,
+        name: str,
+        *topics: str,
+        member: str = "",
+        owned: Mapping[str, Iterable[int]] | None = None,
+        instance: str | None = None,
+        protocols: Iterable[str] = ("range",),
+        version: int = 9,
+    ) -> str:
+        subscription = ConsumerProtocolSubscription(
+            topics=list(topics),
+            owned_partitions=[
+                ConsumerProtocolTopicPartition(topic=topic, partitions=list(indexes))
+                for topic, indexes in (owned or {}).items()
+            ],
+        )
+        metadata = encode_versioned(subscription)
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=one, metadata=metadata) for one in protocols],
+        )
+        caller = Caller(name, "/127.0.0.1", version)
+        self.carry_out(self.coordinator.decide_join(self.now_ms, name, caller, request))
+        return self.take(name)
+
+    def classic_sync(
+        self, name: str, member: str, generation: int, given: Mapping[str, Mapping[str, list[int]]] | None = None
+    ) -> str:
+        """Ask for the assignment; the leader of a classic group brings everybody's."""
+        assignments = [
+            SyncGroupRequestAssignment(
+                member_id=key,
+                assignment=encode_versioned(
+                    ConsumerProtocolAssignment(
+                        assigned_partitions=[
+                            ConsumerProtocolTopicPartition(topic=topic, partitions=indexes)
+                            for topic, indexes in topics.items()
+                        ]
+                    )
+                ),
+            )
+            for key, topics in (given or {}).items()
+        ]
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            member_id=member,
+            generation_id=generation,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        self.carry_out(self.coordinator.decide_sync(self.now_ms, name, request))
+        return self.take(name)
+
+    def classic_beat(self, name: str, member: str, generation: int) -> str:
+        request = HeartbeatRequest(group_id=GROUP, member_id=member, generation_id=generation)
+        self.carry_out(self.coordinator.decide_heartbeat(self.now_ms, name, request))
+        return self.take(name)
+
+    def classic_leave(self, name: str, member: str, instance: str | None = None) -> str:
+        leaving = LeaveGroupRequestMember(member_id=member, group_instance_id=instance)
+        request = LeaveGroupRequest(group_id=GROUP, members=[leaving])
+        self.carry_out(self.coordinator.decide_leave(self.now_ms, name, request))
+        return self.take(name)
+
+    def take(self, name: str) -> str:
+        """The reply that has come for this name, or that it waits."""
+        reply = self.replies.pop(name, None)
+        match reply:
+            case None:
+                return "waits"
+            case JoinGroupResponse(error_code=ErrorCode.NONE):
+                leads = " leads" if reply.leader == reply.member_id else ""
+                return f"{reply.member_id}@{reply.generation_id} {reply.protocol_name}{leads}"
+            case JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
+                return f"MEMBER_ID_REQUIRED {reply.member_id}"
+            case SyncGroupResponse(error_code=ErrorCode.NONE):
+                return self._show_assignment(reply.assignment)
+            case LeaveGroupResponse():
+                return ErrorCode(reply.error_code or reply.members[0].error_code).name
+        return ErrorCode(reply.error_code).name
+
+    def _show_assignment(self, data: bytes) -> str:
+        if not data:
+            return "-"
+        topics = decode_versioned(ConsumerProtocolAssignment, data).assigned_partitions
+        return " ".join(f"{topic.topic}:{','.join(map(str, topic.partitions))}" for topic in topics) or "-"
 
     # What the shell does.
 
-    def carry_out(self, decision: Decision) -> Any:
-        """Set timers, write and replay the records, and return the reply if there is one."""
+    def carry_out(self, decision: Decision) -> None:
+        """Set timers, write and replay the records, and keep the replies."""
         for timer in decision.timers:
             if timer.at_ms is None:
                 self.timers.pop(timer.key, None)
@@ -134,7 +258,7 @@ class Script:
             self.coordinator.replay(decode_record(*encoded))
         if self.restarts:
             self.restart()
-        return decision.replies[0].response if decision.replies else None
+        self.replies |= {reply.token: reply.response for reply in decision.replies}
 
     def restart(self) -> None:
         """Lose the coordinator with all its timers, and read the log."""
@@ -159,6 +283,11 @@ class Script:
         self.now_ms = until_ms
         return written
 
+    @staticmethod
+    def record_of(encoded: tuple[bytes, bytes | None]) -> Record:
+        """A record of the log."""
+        return decode_record(*encoded)
+
     # How it reads.
 
     def topic_id(self, name: str) -> UUID:
@@ -179,6 +308,8 @@ class Script:
         key: Any = record.key
         value: Any = record.value
         match key:
+            case GroupMetadataKey():
+                return f"classic {self._show_classic(value)}"
             case ConsumerGroupMetadataKey():
                 return "epoch gone" if value is None else f"epoch {value.epoch}"
             case ConsumerGroupPartitionMetadataKey():
@@ -196,6 +327,12 @@ class Script:
                 topics = "gone" if value is None else ",".join(value.topics) or "-"
                 return f"regex {key.regular_expression} {topics}"
         raise AssertionError(key)
+
+    def _show_classic(self, value: Any) -> str:
+        if value is None:
+            return "gone"
+        members = [f"{member.member_id}({self._show_assignment(member.assignment)})" for member in value.members]
+        return " ".join([f"@{value.generation}", *members])
 
     @staticmethod
     def _show_member(value: Any) -> str:
