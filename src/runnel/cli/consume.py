@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runnel.cli.option import broker_options, json_option, run_with_cluster
+from runnel.cli.consume_group import GroupJob, print_shared
+from runnel.cli.option import broker_options, json_option, run_with_cluster, run_with_consumer
 from runnel.cli.output import has_colour
 from runnel.cli.record_format import Format, json_format, plain_format, terminal_format
 from runnel.cli.start_point import StartPoint, parse_start_point, seek
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from runnel.client.cluster import Cluster
     from runnel.client.reader import Reader
 
+_RESETS = {"beginning": "earliest", "end": "latest"}
 _ISOLATIONS = ("read_uncommitted", "read_committed")
 
 
@@ -56,7 +58,11 @@ class _Job:
 )
 @click.option("--isolation", type=click.Choice(_ISOLATIONS), default=_ISOLATIONS[0], show_default=True)
 @click.option("--key-separator", metavar="TEXT", help="Print the key and this before the value.")
-@click.option("--group", metavar="ID", help="Not supported yet.")
+@click.option(
+    "--group",
+    metavar="ID",
+    help="Share the partitions with this group and go on where it stopped; --from counts where it has no offset yet.",
+)
 @json_option
 @broker_options
 def consume(
@@ -73,12 +79,25 @@ def consume(
     command_config: Path | None,
 ) -> None:
     """Print the records of TOPIC until Ctrl-C, or as many as asked for."""
-    if group is not None:
-        raise click.UsageError("--group: consumer groups are not supported yet; use --from and --partition")
     record_format = _choose_format(as_json, key_separator)
+    if group is not None:
+        _check_shared(start, partitions)
+        settings = {"group.id": group, "isolation.level": isolation, "auto.offset.reset": _RESETS[start.word]}
+        shared = GroupJob(topic, count, until_end, record_format)
+        with contextlib.suppress(KeyboardInterrupt):
+            run_with_consumer(bootstrap_server, command_config, settings, lambda found: print_shared(found, shared))
+        return
     job = _Job(topic, start, count, until_end, tuple(dict.fromkeys(partitions)), isolation, record_format)
     with contextlib.suppress(KeyboardInterrupt):  # the usual end of reading
         run_with_cluster(bootstrap_server, command_config, lambda cluster: _print_records(cluster, job))
+
+
+def _check_shared(start: StartPoint, partitions: tuple[int, ...]) -> None:
+    if partitions:
+        raise click.UsageError("--partition: a group divides the partitions among its members; leave one of the tw")
+    if not start.word:
+        text = "--from: a group begins where it stopped, or at the beginning or the end; to move it, stop its members"
+        raise click.UsageError(f"{text} and use runnel group reset")
 
 
 def _choose_format(as_json: bool, key_separator: str | None) -> Format:

@@ -33,6 +33,7 @@ COMMANDS = {
     "produce": Lazy("runnel.cli.produce", "produce", "Write lines from stdin or files to a topic."),
     "consume": Lazy("runnel.cli.consume", "consume", "Print the records of a topic."),
     "log": Lazy("runnel.cli.log", "log", "Look into the files of a log, and check them."),
+    "group": Lazy("runnel.cli.group", "group", "List, describe, reset and delete consumer groups."),
     "pipeline": Lazy("runnel.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
 }
 

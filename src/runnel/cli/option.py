@@ -87,6 +87,26 @@ def run_with_cluster(
         return runner.run(connected())
 
 
+def run_with_consumer(
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    settings: Mapping[str, str],
+    action: Callable[[Any], Coroutine[Any, Any, T]],
+) -> T:
+    """Run `action` with a consumer of these settings, which it closes."""
+    from runnel.client.aio_consumer import Consumer
+
+    given = {} if command_config is None else dict(read_command_config(command_config))
+    servers = bootstrap_server or given.pop("bootstrap.servers", None) or DEFAULT_BOOTSTRAP_SERVER
+    given.pop("bootstrap.servers", None)
+
+    async def connected() -> T:
+        return await action(Consumer(servers, config={"client.id": "runnel-cli", **given, **settings}))
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(connected())
+
+
 def read_command_config(path: Path) -> Mapping[str, str]:
     """Client settings from a properties file; what is unknown or not supported is refused by name."""
     from runnel.config.configuration import suggestion

@@ -33,6 +33,7 @@ from runnel.protocol.messages.group_admin import (
 )
 
 T = TypeVar("T")
+Target = TypeVar("Target", bound=tuple[str, int])
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -143,7 +144,7 @@ class GroupAdmin:
         return await self._retry(group_id, lambda coordinator: fetch_offsets(coordinator, targets))
 
     async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[tuple[str, int], int | OffsetAndMetadata]
+        self, group_id: str, offsets: Mapping[Target, int | OffsetAndMetadata]
     ) -> dict[TopicPartition, ApiError | None]:
         """Set what a group without members has committed."""
         wanted = {

@@ -10,7 +10,7 @@ from runnel.client.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Committable: TypeAlias = Union[ConsumerRecord, "pa.RecordBatch", Mapping[tuple[str, int], int | OffsetAndMetadata]]
+Committable: TypeAlias = Union[ConsumerRecord, "pa.RecordBatch", Mapping[Any, int | OffsetAndMetadata]]
 LastBatch: TypeAlias = tuple[object, TopicPartition, int]
 
 _KINDS = "commit a record, a batch, or a mapping from (topic, partition) to the next offset"

@@ -6,7 +6,7 @@ from typing import Self
 
 from runnel.client import aio_admin
 from runnel.client.admin import Config, CreatedTopic, NewTopic, ResourceType
-from runnel.client.admin_group import GroupDescription, ListedGroup, PartitionLag
+from runnel.client.admin_group import GroupDescription, ListedGroup, PartitionLag, Target
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.loop_thread import LoopThread
@@ -107,7 +107,7 @@ class Admin:
         return self._thread.call(self._admin.list_group_offsets(group_id, partitions))
 
     def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[tuple[str, int], int | OffsetAndMetadata]
+        self, group_id: str, offsets: Mapping[Target, int | OffsetAndMetadata]
     ) -> dict[TopicPartition, ApiError | None]:
         """Set what a group without members has committed."""
         return self._thread.call(self._admin.alter_group_offsets(group_id, offsets))

@@ -111,7 +111,8 @@ def test_committed_records_can_be_asked_for(run: Run, topic: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["consume", "t", "--group", "g"], "consumer groups are not supported yet"),
+        (["consume", "t", "--group", "g", "--partition", "0"], "a group divides the partitions"),
+        (["consume", "t", "--group", "g", "--from", "7"], "use runnel group reset"),
         (["consume", "t", "--from", "yesterday"], "is not beginning, end, an offset"),
         (["consume", "t", "--count", "0"], "--count"),
         (["consume"], "TOPIC"),
