@@ -94,7 +94,7 @@ def consume(
 
 def _check_shared(start: StartPoint, partitions: tuple[int, ...]) -> None:
     if partitions:
-        raise click.UsageError("--partition: a group divides the partitions among its members; leave one of the tw")
+        raise click.UsageError("--partition: a group divides the partitions among its members; leave one of them out")
     if not start.word:
         text = "--from: a group begins where it stopped, or at the beginning or the end; to move it, stop its members"
         raise click.UsageError(f"{text} and use runnel group reset")
