@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -40,7 +42,9 @@ class Target(Protocol):
 class RunnelBroker:
     """`runnel start` as a user runs it, with a temporary data folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._settings = settings or {}
+        self._environment = {**os.environ, **(environment or {})}
         self.bootstrap_servers = ""
         self.ready_after_s = 0.0
         self._data: Path | None = None
@@ -56,9 +60,12 @@ class RunnelBroker:
     def __enter__(self) -> Self:
         self._data = Path(tempfile.mkdtemp(prefix="runnel-bench-"))
         command = [_program(), "start", "--data", str(self._data / "data"), "--listen", "127.0.0.1:0"]
+        command += [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
         with (self._data / "broker.log").open("w") as log:
             started = time.perf_counter()
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment
+            )
         try:
             self.bootstrap_servers = self._wait_until_ready()
         except BaseException:
@@ -82,6 +89,10 @@ class RunnelBroker:
             log = (self._data / "broker.log").read_text(errors="replace")
             raise RuntimeError(f"runnel start did not get ready; it printed {line!r}\n{log}")
         return line.rsplit(" ", 1)[-1].strip()
+
+    def log_text(self) -> str:
+        """What the broker has logged so far."""
+        return "" if self._data is None else (self._data / "broker.log").read_text(errors="replace")
 
     def stop(self) -> int:
         """Stop the broker with SIGTERM and return its exit status."""
