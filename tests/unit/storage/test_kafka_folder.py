@@ -3,7 +3,9 @@
 import random
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -11,12 +13,16 @@ import pytest
 from bench.kafka import ApacheKafka, Unavailable, kafka_classpath
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.unit.storage.compacting import append as keyed_append
+from tests.unit.storage.compacting import batches, compact, end_transaction
 
 from runnel.base.clock import SystemClock
 from runnel.records.batch import read_header
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
 from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from runnel.records.record import Record
+from runnel.storage.checkpoint import CLEANER_FILE_NAME, read_offsets
 from runnel.storage.folder_check import check_folder_files, check_partition, find_partitions
 from runnel.storage.fs import RealFileSystem
 from runnel.storage.log import Log
@@ -27,6 +33,9 @@ CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=1000, producer_id_
 TOPIC = "from-kafka"
 TRANSACTIONS = "transactions"
 TRANSACTION_COUNT = 18
+COMPACTED = "compacted"
+COMPACTED_COUNT = 3000
+COMPACTED_KEYS = 40
 COUNT = 2000
 
 
@@ -149,7 +158,7 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What Apache Kafka leaves of one topic after a clean stop."""
     path = tmp_path_factory.mktemp("kafka")
     try:
-        kafka = ApacheKafka(data=path).start()
+        kafka = ApacheKafka({"log.cleaner.backoff.ms": "100"}, data=path).start()
     except Unavailable as reason:
         pytest.skip(str(reason))
     try:
@@ -164,6 +173,7 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             producer.produce(TOPIC, value, partition=0, timestamp=1_700_000_000_000 + number * 3 % 1000)
         assert producer.flush(60) == 0
         make_transactions(kafka.bootstrap_servers, admin, settings)
+        make_compacted(kafka, admin, settings)
     finally:
         kafka.stop()
     yield kafka.log_folder
@@ -189,6 +199,106 @@ def make_transactions(servers: str, admin: AdminClient, settings: dict[str, str]
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
+
+
+def make_compacted(kafka: ApacheKafka, admin: AdminClient, settings: dict[str, str]) -> None:
+    """A topic that Kafka has compacted at least once, with whole segments of which nothing is left."""
+    settings = {**settings, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    admin.create_topics([NewTopic(COMPACTED, 1, 1, config=settings)])[COMPACTED].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.num.messages": 7})
+    for number in range(COMPACTED_COUNT):
+        key, value = b"key %d" % (number % COMPACTED_KEYS), b"%d " % number * 300
+        producer.produce(COMPACTED, value if number % 7 else None, key, partition=0)
+    assert producer.flush(60) == 0
+    deadline = time.monotonic() + 60
+    while not compacted_offset(kafka.log_folder):
+        assert time.monotonic() < deadline, "Apache Kafka did not compact the topic"
+        time.sleep(0.05)
+
+
+def compacted_offset(log_folder: Path) -> int:
+    return read_offsets(RealFileSystem(), str(log_folder / CLEANER_FILE_NAME)).get((COMPACTED, 0), 0)
+
+
+def newest_of(records: list[Record]) -> dict[bytes | None, bytes | None]:
+    return {record.key: record.value for record in records}
+
+
+def check_compacted(bench, log: Log) -> None:
+    records = bench.records(log)
+    assert [record.offset for record in records] == sorted({record.offset for record in records})
+    assert len(records) < COMPACTED_COUNT
+    assert log.log_end_offset == COMPACTED_COUNT
+    values = {b"key %d" % (n % COMPACTED_KEYS): b"%d " % n * 300 if n % 7 else None for n in range(COMPACTED_COUNT)}
+    assert newest_of(records) == values
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_kafka_compacted_is_read_with_and_without_its_checkpoints(
+    bench, kafka_folder: Path, tmp_path: Path, is_lost: bool
+) -> None:
+    """Between the segments that Kafka compacted there are gaps, which are no lost tails."""
+    data = copy_topic(kafka_folder, tmp_path / "data", COMPACTED)
+    config = replace(CONFIG, cleanup_policy_compact=True)
+    if is_lost:
+        for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", CLEANER_FILE_NAME):
+            (data / name).unlink()
+    log_dir = LogDir.open(RealFileSystem(), str(data), SystemClock(), lambda _: config)
+    log = log_dir.logs[COMPACTED, 0]
+    assert log.cleaner_offset == (None if is_lost else compacted_offset(kafka_folder))
+    check_compacted(bench, log)
+    assert has_gaps_between_segments(log)
+    log.roll()
+    compact(log, now_ms=SystemClock().now_ms())
+    check_compacted(bench, log)
+    assert len(bench.records(log)) == COMPACTED_KEYS
+    log_dir.close()
+    check_dump(data / f"{COMPACTED}-0")
+
+
+def has_gaps_between_segments(log: Log) -> bool:
+    pairs = zip(log.segments, log.segments[1:], strict=False)
+    return any(
+        max((header.next_offset for _, header in segment.headers_from(0)), default=segment.base_offset)
+        < following.base_offset
+        for segment, following in pairs
+    )
+
+
+def check_dump(folder: Path) -> None:
+    """Neither Kafka's tool nor ours has a complaint about what compaction left."""
+    files = sorted(file for file in folder.iterdir() if file.suffix in (".log", ".index", ".timeindex", ".txnindex"))
+    text = dump("--deep-iteration", "--files", ",".join(map(str, files)))
+    assert "isvalid: false" not in text
+    assert "Mismatches" not in text
+    assert "Found timestamp mismatch" not in text
+    fs = RealFileSystem()
+    assert list(check_partition(fs, str(folder), lambda: None, lambda *_: None)) == []
+
+
+def test_kafka_s_tool_reads_what_our_compaction_leaves(tmp_path: Path) -> None:
+    config = replace(CONFIG, cleanup_policy_compact=True, segment_bytes=8000)
+    log_dir = LogDir.open(RealFileSystem(), str(tmp_path / "data"), SystemClock(), lambda _: config)
+    log = log_dir.create("t", 0, UUID(int=5), config)
+    for number in range(300):
+        pairs = [(b"%d" % (number * 2 % 14 + part), b"value" * 20 if number % 5 else None) for part in range(2)]
+        producer = (number % 3, 0, number // 3 * 2)
+        if number % 10 < 3:
+            keyed_append(log, *pairs, compression=list(Compression)[number % 5])
+        else:
+            keyed_append(log, *pairs, producer=producer, is_transactional=True)
+            if number % 10 > 6:
+                end_transaction(log, number % 3, ControlType.ABORT if number % 20 > 10 else ControlType.COMMIT)
+    for producer_id in range(3):
+        end_transaction(log, producer_id, ControlType.ABORT)
+    log.roll()
+    for _ in range(2):
+        keyed_append(log, (b"0", b"last"))
+        log.roll()
+        compact(log, now_ms=SystemClock().now_ms())
+    assert sum(len(records) == 0 for _, records in batches(log)) > 0
+    log_dir.close()
+    check_dump(tmp_path / "data" / "t-0")
 
 
 def copy_topic(kafka_folder: Path, target: Path, topic: str = TOPIC) -> Path:
