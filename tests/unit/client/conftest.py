@@ -44,7 +44,7 @@ QUICK_GROUPS = {
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "50",
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.session.timeout.ms": "1000",
 }
 """A dead member is noticed within the patience of a test."""
 
@@ -95,11 +95,11 @@ def membership(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> di
 
 
 MEMBERSHIPS: dict[str, dict[str, str]] = {
-    "eager": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": "50", "session_timeout_ms": "1500"},
+    "eager": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": "50", "session_timeout_ms": "1000"},
     "cooperative": {
         "partition_assignment_strategy": "cooperative-sticky",
         "heartbeat_interval_ms": "50",
-        "session_timeout_ms": "1500",
+        "session_timeout_ms": "1000",
     },
     "consumer": {"group_protocol": "consumer"},
 }

@@ -1,0 +1,117 @@
+"""This client and confluent-kafka in one group: whoever leads, they share, and one goes on where the other was."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel.client.backoff import Deadline
+from runnel.protocol.api_key import ApiKey
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+Shared = Callable[..., str]
+PATIENCE_MS = 30_000
+COUNT = 60
+
+
+class Theirs:
+    """A consumer of confluent-kafka with the few words that these tests need."""
+
+    def __init__(self, bootstrap: str, group_id: str, topic: str, settings: dict[str, Any]) -> None:
+        options = {"bootstrap.servers": bootstrap, "group.id": group_id, "auto.offset.reset": "earliest", **settings}
+        self._consumer = confluent_kafka.Consumer(options)
+        self._consumer.subscribe([topic])
+
+    def poll(self, timeout_s: float) -> list[bytes]:
+        found = self._consumer.consume(100, timeout_s)
+        assert all(message.error() is None for message in found), [message.error() for message in found]
+        return [message.value() for message in found]
+
+    def assignment(self) -> list[tuple[str, int]]:
+        return [(found.topic, found.partition) for found in self._consumer.assignment()]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Ours:
+    """The same with this client."""
+
+    def __init__(self, bootstrap: str, group_id: str, topic: str, settings: dict[str, Any]) -> None:
+        options = {"group.id": group_id, "auto.offset.reset": "earliest", **settings}
+        self._consumer = runnel.Consumer(bootstrap, config=options).subscribe(topic)
+
+    def poll(self, timeout_s: float) -> list[bytes]:
+        return [record.value or b"" for record in self._consumer.poll(timeout_s)]
+
+    def assignment(self) -> list[tuple[str, int]]:
+        return [tuple(target) for target in self._consumer.assignment()]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "range": {"partition.assignment.strategy": "range"},
+    "roundrobin": {"partition.assignment.strategy": "roundrobin"},
+    "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+
+
+@pytest.fixture(params=PROTOCOLS)
+def settings(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> dict[str, Any]:
+    needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if request.param == "consumer" else ApiKey.JOIN_GROUP
+    if needed not in group_apis:
+        pytest.skip(f"the broker does not advertise {needed.name} yet")
+    quick = {} if request.param == "consumer" else {"heartbeat.interval.ms": 50, "session.timeout.ms": 1500}
+    return {**PROTOCOLS[request.param], **quick}
+
+
+@pytest.fixture
+def close() -> Iterator[Callable[[Any], Any]]:
+    kept: list[Any] = []
+
+    def keep(consumer: Any) -> Any:
+        kept.append(consumer)
+        return consumer
+
+    yield keep
+    for consumer in kept:
+        consumer.close()
+
+
+def share(*consumers: Any, sizes: list[int], found: list[bytes]) -> None:
+    deadline = Deadline(PATIENCE_MS)
+    while sorted(len(consumer.assignment()) for consumer in consumers) != sorted(sizes):
+        assert not deadline.is_over, [consumer.assignment() for consumer in consumers]
+        for consumer in consumers:
+            found += consumer.poll(0.02)
+
+
+@pytest.mark.parametrize("kinds", [(Ours, Theirs), (Theirs, Ours)], ids=["ours-first", "theirs-first"])
+def test_two_clients_share_a_topic(
+    kinds: tuple[Any, Any],
+    settings: dict[str, Any],
+    group_broker: str,
+    shared: Shared,
+    close: Callable[[Any], Any],
+) -> None:
+    topic = shared(4, COUNT)
+    group_id = f"mixed-{uuid.uuid4().hex[:12]}"
+    found: list[bytes] = []
+    first = close(kinds[0](group_broker, group_id, topic, settings))
+    share(first, sizes=[4], found=found)
+    second = close(kinds[1](group_broker, group_id, topic, settings))
+    share(first, second, sizes=[2, 2], found=found)
+    assert not set(first.assignment()) & set(second.assignment())
+    first.close()
+    share(second, sizes=[4], found=found)
+    deadline = Deadline(PATIENCE_MS)
+    while len(set(found)) < COUNT:
+        assert not deadline.is_over
+        found += second.poll(0.1)
+    assert sorted(map(int, found)) == list(range(COUNT))  # a clean leave hands over to the record
