@@ -29,13 +29,14 @@ from bench.log_size_broker import BrokerSide, Process, make_topics
 from bench.log_size_report import write_report
 from bench.timed_batch import BATCH_RECORDS, TimedBatches
 from runnel.base.clock import SystemClock
+from runnel.base.limits import LOOKUP_CHUNK_BYTES
 from runnel.records.batch import read_header
-from runnel.storage.fs import RealFileSystem
+from runnel.storage.fs import File, RealFileSystem
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.log_dir import LogDir
 
-KINDS = ("append", "read_in_order", "read_at_random", "find_time")
+KINDS = ("append", "read_in_order", "read_at_random", "bare_read", "find_time")
 OPERATIONS = 200
 CONFIG = LogConfig(retention_ms=-1)
 
@@ -68,6 +69,20 @@ class StorageSide:
     def _read(self, number: int) -> Callable[[], object]:
         offset, end_offset = number * BATCH_RECORDS, self._log.log_end_offset
         return lambda: self._log.read(offset, self._batches.size_bytes, end_offset, True)
+
+    def bare_read(self) -> list[Callable[[], object]]:
+        """What the kernel takes to read as many bytes at random, a lookup's and the batch's."""
+        segments = self._log.segments[:-1] or self._log.segments
+        calls: list[Callable[[], object]] = []
+        for _ in range(OPERATIONS):
+            segment = self._random.choice(segments)
+            position = self._random.randrange(max(1, segment.size_bytes - self._batches.size_bytes))
+            calls.append(lambda file=segment.file, position=position: self._bare(file, position))  # type: ignore[misc]
+        return calls
+
+    def _bare(self, file: File, position: int) -> None:
+        file.read_at(position, LOOKUP_CHUNK_BYTES)
+        file.read_at(position, self._batches.size_bytes)
 
     def find_time(self) -> list[Callable[[], object]]:
         end = self._log.log_end_offset

@@ -12,12 +12,13 @@ NAMES = {
     "append": "append",
     "read_in_order": "read, one batch after the other",
     "read_at_random": "read at a random offset",
+    "bare_read": "two reads of the kernel alone, at random",
     "find_time": "find a random time",
     "produce": "Produce",
     "fetch_at_random": "Fetch at a random offset",
     "list_offsets_by_time": "ListOffsets by a random time",
 }
-COLOURS = ("#1b6ca8", "#c05746", "#5b8c5a", "#8a6bb8")
+COLOURS = ("#1b6ca8", "#c05746", "#5b8c5a", "#9a9a9a", "#8a6bb8")
 
 
 def write_report(result: dict[str, Any], folder: Path) -> None:
@@ -36,7 +37,9 @@ Written by `{result["command"]}`; every round is in `log_size.json`.
 Partitions of each size with default settings (segments of 1 GiB). CPU time, user and system,
 for one operation on a batch of {result["batch_bytes"]:,} bytes; medians of {_round_count(result)} rounds
 in which the sizes took turns, with the least and the most in brackets. The files are in the page cache as far as it
-reaches: where a page has to come from the disk, the kernel does more, at any size.
+reaches. A log that does not fit into the processor's caches, or into the memory, costs the kernel
+more to read at random; the row of the kernel alone shows how much: it reads as many bytes as a read
+at a random offset does, without a lookup. What is above it is Runnel's.
 
 ## Storage alone, µs
 

@@ -91,9 +91,9 @@ COMPACTION_CHUNK_BYTES_MIN = 16 * 1024
 # Cold reads, decompression and flushes off the event loop; more threads would only queue for the disk.
 WORKER_THREADS_MAX = 4
 
-# Logs that are closed at the same time. Their fsyncs wait for the same commits of the file system's journal: sixteen
-# together take about as long as one.
-CLOSING_LOGS_MAX = 16
+# Logs that are made or closed at the same time. Their fsyncs wait for the same commits of the file system's journal:
+# sixteen together take little longer than one.
+SYNCING_LOGS_MAX = 16
 
 # A fetch session may be evicted for a new one when it has not been used for this long (Kafka's value).
 FETCH_SESSION_EVICTION_MS = 120_000

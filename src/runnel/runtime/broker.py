@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from runnel.base.clock import Clock, SystemClock
-from runnel.base.limits import CLOSING_LOGS_MAX, FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, WORKER_THREADS_MAX
+from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, SYNCING_LOGS_MAX, WORKER_THREADS_MAX
 from runnel.config.broker import BrokerConfig
 from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
@@ -130,7 +130,7 @@ class Broker:
         self.handles.defer = None
         self._folder_worker.shutdown()
         self.worker.shutdown()
-        with ThreadPoolExecutor(CLOSING_LOGS_MAX, thread_name_prefix="runnel-closing") as closing:
+        with ThreadPoolExecutor(SYNCING_LOGS_MAX, thread_name_prefix="runnel-closing") as closing:
             for log_dir in self.log_dirs:
                 try:
                     log_dir.close(spread=closing.map)

@@ -8,9 +8,10 @@ and disappear on the event loop. Whoever changed the image waits with `settled`.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 
+from runnel.base.limits import SYNCING_LOGS_MAX
 from runnel.config.topic import TopicConfig
 from runnel.machines.controller.image import ClusterImage, Topic
 from runnel.machines.controller.record import (
@@ -154,17 +155,41 @@ class Replicas:
             return None
 
     def _open_logs(self, topic: Topic, indexes: Sequence[int], config: LogConfig) -> dict[int, Log]:
+        made = self._create_logs(topic, [index for index in indexes if not self._has_log(topic.name, index)], config)
         logs = {}
         for index in indexes:
             key = topic.name, index
             try:
-                logs[index] = self._find_log(topic, index, config) or self._create_log(topic, index, config)
+                logs[index] = (
+                    made.get(index) or self._find_log(topic, index, config) or self._create_log(topic, index, config)
+                )
                 self._told.discard(key)
             except StorageError as error:
                 if key not in self._told:
                     log.error("the log of %s-%d could not be opened: %s", topic.name, index, error)
                 self._told.add(key)
         return logs
+
+    def _has_log(self, topic: str, index: int) -> bool:
+        return any((topic, index) in log_dir.logs for log_dir in self._log_dirs)
+
+    def _create_logs(self, topic: Topic, indexes: Sequence[int], config: LogConfig) -> dict[int, Log]:
+        """Make many logs together, each in the folder that has the fewest; those that fail are tried again alone."""
+        online = [log_dir for log_dir in self._log_dirs if not log_dir.is_offline]
+        if len(indexes) < 2 or not online:
+            return {}
+        counts = {log_dir: len(log_dir.logs) for log_dir in online}
+        groups: dict[LogDir, list[int]] = {log_dir: [] for log_dir in online}
+        for index in indexes:
+            emptiest = min(online, key=lambda log_dir: counts[log_dir])
+            counts[emptiest] += 1
+            groups[emptiest].append(index)
+        made: dict[int, Log] = {}
+        with ThreadPoolExecutor(SYNCING_LOGS_MAX, thread_name_prefix="runnel-making") as making:
+            for log_dir, group in groups.items():
+                with suppress(StorageError):
+                    made |= log_dir.create_all(topic.name, group, topic.topic_id, config, making.map)
+        return made
 
     def _find_log(self, topic: Topic, index: int, config: LogConfig) -> Log | None:
         key = topic.name, index

@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -190,6 +190,39 @@ class LogDir:
             self._add(key, open_log(self._folder, directory, self._clock, config))
         self.topic_ids[key] = topic_id
         return self.logs[key]
+
+    def create_all(
+        self, topic: str, partitions: Sequence[int], topic_id: UUID, config: LogConfig, spread: Spread = map
+    ) -> dict[int, Log]:
+        """Make many partitions of a topic. Those that could not be made are missing from what is returned."""
+        keys = {(topic, partition) for partition in partitions}
+        directories = {self._path(partition_name(*key)) for key in keys}
+        with self._folder.judging():
+            if not keys.isdisjoint(self._stale):
+                self.checkpoint()
+            if not directories.isdisjoint(self._deleted):
+                self.purge()
+        made = zip(partitions, spread(partial(self._make, topic, topic_id, config), partitions), strict=True)
+        logs = {partition: log for partition, log in made if log is not None}
+        with self._folder.judging():
+            self._folder.fs.sync_directory(self.path)
+        for partition, log in logs.items():
+            self._add((topic, partition), log)
+            self.topic_ids[topic, partition] = topic_id
+        return logs
+
+    def _make(self, topic: str, topic_id: UUID, config: LogConfig, partition: int) -> Log | None:
+        key = topic, partition
+        invariant(key not in self.logs, f"{topic}-{partition} exists")
+        invariant(parse_partition_name(partition_name(*key)) == key, f"{topic!r} is no topic name")
+        directory = self._path(partition_name(*key))
+        try:
+            with self._folder.judging():
+                self._folder.fs.make_directory(directory)
+                write_topic_id(self._folder.fs, directory, topic_id)
+                return open_log(self._folder, directory, self._clock, config)
+        except StorageError:
+            return None  # whoever tries again hears why
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition away at once. Its files stay under another name until `purge`."""

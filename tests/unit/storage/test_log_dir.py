@@ -1,6 +1,7 @@
 """A folder of logs: creating, deleting, loading, checkpoints and the clean mark."""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
@@ -320,3 +321,27 @@ def test_reading_a_deleted_partition_blames_no_disk(fs, bench, open_dir) -> None
     with pytest.raises(StorageError):
         log.read(0, 1000, 20, min_one_batch=True)
     assert not log_dir.is_offline
+
+
+def test_many_partitions_are_made_together(fs, bench, open_dir) -> None:
+    log_dir = open_dir()
+    with ThreadPoolExecutor(4) as pool:
+        made = log_dir.create_all("t", range(20), TOPIC_ID, SMALL, pool.map)
+    assert list(made) == list(range(20))
+    assert fs.calls["sync_directory", "data"] < 20
+    bench.append(made[7], b"v")
+    made[7].flush()
+    fs.lose_power()
+    again = open_dir()
+    assert set(again.logs) == {("t", index) for index in range(20)}
+    assert set(again.topic_ids.values()) == {TOPIC_ID}
+    assert bench.values(again.logs["t", 7]) == [(0, b"v")]
+
+
+def test_partitions_that_cannot_be_made_are_missing(fs, open_dir) -> None:
+    log_dir = open_dir()
+    fs.hook = lambda _, operation, path: OSError(errno.ENOSPC, "full") if "t-3" in path else None
+    assert list(log_dir.create_all("t", range(5), TOPIC_ID, SMALL)) == [0, 1, 2, 4]
+    fs.hook = None
+    assert ("t", 3) not in log_dir.logs
+    assert log_dir.create("t", 3, TOPIC_ID, SMALL).log_end_offset == 0
