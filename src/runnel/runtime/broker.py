@@ -100,7 +100,7 @@ class Broker:
         )
         for name in self.image.topics:
             await self.replicas.reconcile(name)
-        self._name_strays()
+        self._set_strays_aside()
         self.metadata.listen(self._on_records)
         self.controller = Controller(self.metadata, [self.broker_id], self.replicas.settled)
         self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
@@ -184,11 +184,15 @@ class Broker:
             log.warning("%s was not stopped cleanly; its %d logs were recovered", path, len(log_dir.logs))
         return log_dir
 
-    def _name_strays(self) -> None:
+    def _set_strays_aside(self) -> None:
+        """Rename what belongs to no topic, such as what a kill during a deletion left."""
         for log_dir in self.log_dirs:
-            strays = sorted({topic for topic, _ in log_dir.logs if topic not in self.image.topics})
-            if strays:
-                log.warning("%s holds logs of topics that do not exist, left alone: %s", log_dir.path, strays)
+            for topic, index in [key for key in log_dir.logs if key[0] not in self.image.topics]:
+                try:
+                    name = log_dir.set_aside(topic, index)
+                    log.warning("%s-%d belongs to no topic and was renamed to %s", topic, index, name)
+                except StorageError as error:
+                    log.error("%s-%d belongs to no topic and could not be renamed: %s", topic, index, error)
 
     def topic_config(self, name: str) -> TopicConfig:
         """A topic's configuration: its own, else the broker's, else the default."""

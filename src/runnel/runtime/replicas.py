@@ -218,9 +218,8 @@ class Replicas:
 
     def _delete_logs(self, topic: str, indexes: Sequence[int]) -> None:
         for log_dir in self._log_dirs:
-            for index in indexes:
-                if (topic, index) in log_dir.logs:
-                    log_dir.delete(topic, index)
+            if here := [index for index in indexes if (topic, index) in log_dir.logs]:
+                log_dir.delete(topic, *here)
 
 
 def log_config(config: TopicConfig) -> LogConfig:

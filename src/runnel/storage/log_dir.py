@@ -39,6 +39,7 @@ R = TypeVar("R")
 
 LOCK_FILE_NAME = ".lock"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 _FILE_NAME_SIZE_MAX = 255
 _PARTITION_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
@@ -127,7 +128,8 @@ class LogDir:
                 continue
             key = parse_partition_name(entry.name)
             if key is None:
-                logger.warning("%s is no partition and is left alone", self._path(entry.name))
+                what = "a partition of no topic" if entry.name.endswith(STRAY_SUFFIX) else "no partition"
+                logger.warning("%s is %s and is left alone", self._path(entry.name), what)
                 continue
             log = open_log(
                 self._folder,
@@ -224,21 +226,35 @@ class LogDir:
         except StorageError:
             return None  # whoever tries again hears why
 
-    def delete(self, topic: str, partition: int) -> None:
-        """Take a partition away at once. Its files stay under another name until `purge`."""
+    def delete(self, topic: str, *partitions: int) -> None:
+        """Take partitions away at once. Their files stay under another name until `purge`.
+
+        All get their new names before any waits for the disk, so that hardly a kill can come in between.
+        """
+        with self._folder.judging():
+            for partition in partitions:
+                self._deleted.append(self._move_away(topic, partition, DELETE_SUFFIX))
+            self._folder.fs.sync_directory(self.path)
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Give a partition of a topic that does not exist another name, as Kafka does. Nobody ever deletes it."""
+        with self._folder.judging():
+            target = self._move_away(topic, partition, STRAY_SUFFIX)
+            self._folder.fs.sync_directory(self.path)
+        return target
+
+    def _move_away(self, topic: str, partition: int, suffix: str) -> str:
         key = topic, partition
         log = self.logs[key]
         # Kafka shortens the topic, not the id, when the name would be too long for a file system.
-        suffix = f"-{partition}.{self._new_id()}{DELETE_SUFFIX}"
+        suffix = f"-{partition}.{self._new_id()}{suffix}"
         target = self._path(topic[: _FILE_NAME_SIZE_MAX - len(suffix)] + suffix)
-        with self._folder.judging():
-            log.leave()
-            self._folder.fs.rename(log.directory, target)
-            del self.logs[key]
-            self.topic_ids.pop(key, None)
-            self._deleted.append(target)
-            self._stale.add(key)
-            self._folder.fs.sync_directory(self.path)
+        log.leave()
+        self._folder.fs.rename(log.directory, target)
+        del self.logs[key]
+        self.topic_ids.pop(key, None)
+        self._stale.add(key)
+        return target
 
     def purge(self) -> int:
         """Remove the files of deleted partitions, on any thread. Returns how many partitions."""

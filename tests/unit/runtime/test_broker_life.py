@@ -147,14 +147,39 @@ async def forget_topics(machine: BrokerInMemory, cluster_id: str) -> None:
     await machine.store.commit([Create(CLUSTER_ID, json.dumps({"version": "1", "id": cluster_id}).encode())])
 
 
-async def test_logs_of_unknown_topics_are_named_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_logs_of_unknown_topics_are_set_aside_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     machine = BrokerInMemory()
     async with machine.running() as broker:
         await create(broker, "stray")
     await forget_topics(machine, broker.cluster_id)
     async with machine.running():
-        assert "['stray']" in caplog.text
-        assert machine.fs.exists("/data/stray-0")
+        assert "stray-0 belongs to no topic" in caplog.text
+        assert not machine.fs.exists("/data/stray-0")
+    for _ in range(2):
+        async with machine.running() as again:
+            await again.care.apply_retention()
+            (kept,) = [entry for entry in machine.fs.list_directory("/data") if entry.name.endswith("-stray")]
+            assert {entry.name for entry in machine.fs.list_directory(f"/data/{kept.name}")} > {"partition.metadata"}
+    assert f"/data/{kept.name} is a partition of no topic and is left alone" in caplog.text
+
+
+async def test_a_kill_during_a_deletion_leaves_no_name_in_the_way() -> None:
+    """The folders of a large topic were renamed and synced one by one, and a kill left many under their names."""
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await broker.controller.create_topic(NewTopic("t", 8, 1), broker.topic_defaults)
+        renamed: list[str] = []
+
+        def hook(_count: int, operation: str, path: str) -> OSError | None:
+            if operation == "rename" and "/t-" in path:
+                renamed.append(path)
+            assert operation != "sync_directory" or len(renamed) in (0, 8)
+            return None
+
+        machine.fs.hook = hook
+        await broker.controller.delete_topic("t")
+        machine.fs.hook = None
+        assert len(renamed) == 8
 
 
 async def test_the_log_of_an_old_topic_is_not_taken_for_that_of_a_new_one() -> None:
