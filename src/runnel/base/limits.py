@@ -85,6 +85,9 @@ LOOKUP_CHUNK_BYTES = 8192
 # Logs compacted at the same time, however many log.cleaner.threads asks for: the disk and the interpreter are shared.
 COMPACTION_THREADS_MAX = 16
 
+# Segments that one compacted segment may take the place of: while it does, each of them is open for its readers.
+COMPACTION_GROUP_SEGMENTS_MAX = 64
+
 # What compaction reads and writes at once, however little log.cleaner.io.buffer.size asks for.
 COMPACTION_CHUNK_BYTES_MIN = 16 * 1024
 

@@ -10,6 +10,7 @@ where a segment does. A log is due when enough of it is dirty, or when some of i
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from runnel.base.limits import COMPACTION_GROUP_SEGMENTS_MAX
 from runnel.records.batch import HEADER_SIZE
 from runnel.storage.batch_filter import LastBatch, last_batches
 from runnel.storage.folder import Folder
@@ -145,7 +146,8 @@ def _fits(group: Sequence[Source], source: Source, end_offset: int, config: LogC
     # An index has at most an entry for each batch, and at most one in each interval.
     entry_count = size_bytes // max(config.index_interval_bytes, HEADER_SIZE) + 1
     return (
-        size_bytes <= config.segment_bytes
+        len(group) < COMPACTION_GROUP_SEGMENTS_MAX
+        and size_bytes <= config.segment_bytes
         and entry_count * max(OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE) <= config.segment_index_bytes
         and end_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX
     )

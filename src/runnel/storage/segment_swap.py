@@ -95,6 +95,9 @@ class SwapDesk:
         last = first + len(old)
         if self._is_closed or self.is_busy or segments[first:last] != list(old):
             return None
+        # Whoever is about to read from an old one must not find the new file under its name.
+        for segment in old:
+            segment.keep()
         self._current = SegmentSwap(self._folder, self._directory, old, new)
         segments[first:last] = new
         return self._current
