@@ -110,8 +110,8 @@ def _look_through(fs: FileSystem, directory: str, settle: Callable[[], None], te
             return
         raise
     yield from _check_names(directory, names)
-    yield from _check_small_files(fs, directory)
     bases = [int(name[:_NAME_SIZE]) for name in names if _is_segment(name)]
+    yield from _check_small_files(fs, directory, bases[0] if bases else -1)
     if not bases:
         return
     trail = LogTrail(fs, directory, _producers_at(fs, directory, bases[0]), bases[0])
@@ -143,8 +143,10 @@ def _check_names(directory: str, names: list[str]) -> Iterator[Finding]:
             yield Finding(path, "an index without a log")
 
 
-def _check_small_files(fs: FileSystem, directory: str) -> Iterator[Finding]:
+def _check_small_files(fs: FileSystem, directory: str, start_offset: int) -> Iterator[Finding]:
     for offset in snapshot_offsets(fs, directory):
+        if offset <= start_offset:
+            continue  # no start will read it, and one that a power loss tore stays as it is
         path = snapshot_path(directory, offset)
         data = fs.read_file(path)
         try:

@@ -6,12 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.storage.compacting import append, compact, dirt_of, end_transaction
-from tests.unit.storage.conftest import Workbench
+from tests.unit.storage.conftest import DIRECTORY, Workbench
 
 from runnel.records.compression import Compression
 from runnel.records.control import ControlType
 from runnel.records.record import read_batches, read_records
 from runnel.records.transaction_filter import TransactionFilter
+from runnel.storage.folder_check import check_partition
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 
@@ -131,6 +132,7 @@ class Compacted(RuleBasedStateMachine):
         assert found <= newest
         # Only tombstones whose time is over may be gone.
         assert all(self.written.records[offset][1] is None for offset in newest - found)
+        self.check_files()
 
     @rule(is_clean=st.booleans())
     def reopen(self, is_clean: bool) -> None:
@@ -143,6 +145,11 @@ class Compacted(RuleBasedStateMachine):
             self.bench.fs.kill()
         self.log = self.bench.open(CONFIG, recovery_point=recovery_point, is_clean=is_clean)
         self.log.cleaner_offset = cleaner_offset
+        self.check_files()
+
+    def check_files(self) -> None:
+        """A checker that knows nothing of compaction finds nothing wrong with what it leaves."""
+        assert check_partition(self.bench.fs, DIRECTORY, lambda: None, lambda *_: None) == []
 
     @property
     def stable_offset(self) -> int:
