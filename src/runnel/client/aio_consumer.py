@@ -174,12 +174,28 @@ class Consumer:
 
     async def _batches(self, columns: tuple[str, ...], timeout_s: float | None) -> AsyncIterator["pa.RecordBatch"]:
         loop = asyncio.get_running_loop()
+        self._records.put_back()
         while (chunk := await self._take(timeout_s)) is not None:
             parts = self._core.columns(chunk, columns)
-            while (batch := await loop.run_in_executor(None, next, parts, None)) is not None:
-                yield batch
-                if self._group is not None:
-                    await self._come_back()
+            position = chunk.state.position
+            try:
+                while True:
+                    decoding = loop.run_in_executor(None, next, parts, None)
+                    try:
+                        batch = await asyncio.shield(decoding)
+                    except asyncio.CancelledError:
+                        await asyncio.wait([decoding])  # the thread would move the position after us
+                        chunk.state.position = position
+                        raise
+                    if batch is None:
+                        break
+                    position = chunk.state.position
+                    yield batch
+                    if self._group is not None:
+                        await self._come_back()
+            except (GeneratorExit, asyncio.CancelledError):
+                self._core.fetcher.rewind(chunk.state, chunk.generation)
+                raise
 
     # --- how far the group has read
 

@@ -189,11 +189,16 @@ class Consumer:
         return self._batches(check_columns(columns), timeout_s)
 
     def _batches(self, columns: tuple[str, ...], timeout_s: float | None) -> Iterator["pa.RecordBatch"]:
+        self._records.put_back()
         while (chunk := self._take(timeout_s)) is not None:
-            for batch in self._core.columns(chunk, columns):
-                yield batch
-                if self._group is not None:
-                    self._come_back()
+            try:
+                for batch in self._core.columns(chunk, columns):
+                    yield batch
+                    if self._group is not None:
+                        self._come_back()
+            except GeneratorExit:
+                self._core.fetcher.rewind(chunk.state, chunk.generation)  # the caller has had enough for now
+                raise
 
     # --- how far the group has read
 

@@ -143,6 +143,8 @@ class ConsumerCore:
 
     def forget(self) -> None:
         """Read nothing any more."""
+        if self.group is not None:
+            self.group.subscription.set((), None)
         self.fetcher.assign(())
         self.listener = NO_LISTENER
 
@@ -242,6 +244,12 @@ class RecordQueue:
     def clear(self) -> None:
         """Hand out nothing more of what is there."""
         self._parts.clear()
+
+    def put_back(self) -> None:
+        """Have what is left fetched again, for somebody who reads in another way."""
+        while self._parts:
+            state, _ = self._parts.popleft()
+            self._core.fetcher.rewind(state, state.generation)
 
     def next(self) -> ConsumerRecord | None:
         """The next record; None when another chunk is needed."""

@@ -124,6 +124,17 @@ class Fetcher:
             self._drop_stale()
         self.wake()
 
+    def rewind(self, state: PartitionState, generation: int) -> None:
+        """Fetch again what lies behind a position, since what was fetched of it will not be handed out."""
+        with self.lock:
+            if not self.assignment.is_current(state, generation) or state.place is not None:
+                return
+            epochs = state.leader_epochs
+            state.move(Place(state.position), self.assignment.next_generation())
+            state.leader_epochs = epochs
+            self._drop_stale()
+        self.wake()
+
     def notify(self, *, fatal: Exception | None = None) -> None:
         """Have whoever reads come back at once, perhaps for good."""
         with self.lock:

@@ -1,5 +1,6 @@
 """From places to offsets: times and words are asked of leaders, commits of the group's coordinator."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
@@ -12,6 +13,7 @@ from runnel.client.isolation import Isolation
 from runnel.client.offset import find_offsets
 from runnel.client.place import AT_COMMITTED, Place
 from runnel.client.topic_partition import TopicPartition
+from runnel.client.truncation import EpochEnd, find_epoch_ends
 from runnel.protocol.errors import ApiError, RemoteProtocolError
 
 FindCommitted: TypeAlias = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata]]]
@@ -26,6 +28,9 @@ class Located(NamedTuple):
 
 Outcome: TypeAlias = Located | Exception
 
+_log = logging.getLogger(__name__)
+
+_WHAT_TO_DO = "; seek somewhere or set auto_offset_reset"
 _ERRORS = (ClientError, ApiError, RemoteProtocolError)
 
 
@@ -65,13 +70,31 @@ class Locator:
         except _ERRORS as error:
             return dict.fromkeys(targets, error)
         outcomes: dict[TopicPartition, Outcome] = {}
+        epochs = {target: one.leader_epoch for target, one in found.items() if one.leader_epoch > NO_EPOCH}
+        ends = await find_epoch_ends(self._cluster, epochs) if epochs else {}
         for target in targets:
             if target in found:
-                outcomes[target] = Located(found[target].offset, found[target].leader_epoch)
-            elif self._reset is None:
-                text = f"{target} has no committed offset; seek somewhere or set auto_offset_reset"
-                outcomes[target] = OffsetMissing(text)
+                outcome = self._check(target, Located(found[target].offset, found[target].leader_epoch), ends)
+            else:
+                outcome = self._without(OffsetMissing(f"{target} has no committed offset{_WHAT_TO_DO}"))
+            if outcome is not None:
+                outcomes[target] = outcome
         return outcomes
+
+    def _check(self, target: TopicPartition, at: Located, ends: Mapping[TopicPartition, EpochEnd]) -> Outcome | None:
+        """A commit, or where the log was cut since."""
+        end = ends.get(target)
+        if end is None or (end.end_offset >= at.offset and end.leader_epoch > NO_EPOCH):
+            return at
+        text = f"{target} was cut: offset {at.offset} of leader epoch {at.leader_epoch} is not in it any more"
+        _log.warning("%s", text)
+        if end.leader_epoch <= NO_EPOCH or self._reset is None:
+            return self._without(OffsetMissing(text + _WHAT_TO_DO))
+        return Located(end.end_offset, end.leader_epoch)
+
+    def _without(self, error: OffsetMissing) -> OffsetMissing | None:
+        """Nothing, to begin where `reset` says; or the error where it says nothing."""
+        return error if self._reset is None else None
 
     async def _ask_leaders(self, topic: str, timestamps: Mapping[int, int]) -> dict[TopicPartition, Outcome]:
         targets = {TopicPartition(topic, partition): partition for partition in timestamps}

@@ -67,7 +67,12 @@ class Blocking:
         async def step() -> Any:
             return await anext(found, None)
 
-        return iter(lambda: self._thread.call(step()), None)
+        try:
+            while (batch := self._thread.call(step())) is not None:
+                yield batch
+        finally:
+            if not self._is_closed:
+                self._thread.call(found.aclose())
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -163,3 +164,24 @@ def test_what_cannot_be_read_is_refused(bootstrap: str, make_topic: MakeTopic, t
     with pytest.raises(runnel.ApiError, match="none with the number 3"):
         runnel.read_table(bootstrap, topic, partitions=[3])
     assert runnel.read_table(bootstrap, topic).num_rows == 0
+
+
+def test_what_was_not_handed_out_is_read_later(
+    bootstrap: str, make_topic: Callable[..., str], face: Face, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stopped in the middle of what a fetch had brought lost the rest: the next batches began behind it."""
+    arrow_decode = pytest.importorskip("runnel.records.arrow_decode")
+    small = partial(arrow_decode.ColumnDecoder, chunk_bytes_max=1)  # a batch for each that was produced
+    monkeypatch.setattr(arrow_decode, "ColumnDecoder", small)
+    topic = make_topic()
+    with runnel.Producer(bootstrap, linger_ms=0) as producer:
+        for number in range(6):
+            producer.send(topic, b"%d" % number).result(20)
+    with face.consumer(bootstrap).assign([(topic, 0, 0)]) as consumer:
+        assert [int(record.value) for record in consumer.poll(20, 2)] == [0, 1]
+        found: list[int] = []
+        while len(found) < 4:
+            batches = consumer.batches(["value"], timeout_s=20)
+            found += map(int, next(batches)["value"].to_pylist())
+            batches.close()
+        assert found == [2, 3, 4, 5]

@@ -1,0 +1,179 @@
+"""Members that are thrown out, fenced or interrupted, and subscriptions that brokers do not understand."""
+
+import asyncio
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel.client.backoff import Deadline
+from runnel.client.cluster import Cluster
+from runnel.client.group_coordinator import Coordinator
+from runnel.protocol.message import Message
+from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from runnel.protocol.messages.group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
+
+Shared = Callable[..., str]
+Settings = dict[str, str]
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture
+def group_id() -> str:
+    return f"fault-{uuid.uuid4().hex[:12]}"
+
+
+def consumer_of(address: str, group_id: str, membership: Settings, **settings: Any) -> runnel.Consumer:
+    return runnel.Consumer(address, group_id=group_id, auto_offset_reset="earliest", **membership, **settings)
+
+
+def read(consumer: runnel.Consumer, count: int) -> list[int]:
+    found: list[int] = []
+    deadline = Deadline(PATIENCE_MS)
+    while len(found) < count:
+        assert not deadline.is_over, f"only {found}"
+        found += [int(record.value or b"") for record in consumer.poll(0.05)]
+    return sorted(found)
+
+
+def send(address: str, topic: str, *numbers: int) -> None:
+    with runnel.Producer(address) as producer:
+        for number in numbers:
+            producer.send(topic, b"%d" % number, partition=0).result(20)
+
+
+def throw_out(address: str, group_id: str, member_id: str, *, is_consumer: bool) -> None:
+    """Have a member leave without its knowledge."""
+    request: Message = LeaveGroupRequest(group_id=group_id, members=[LeaveGroupRequestMember(member_id=member_id)])
+    if is_consumer:
+        request = ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=-1)
+
+    async def ask() -> None:
+        async with Cluster(address) as cluster:
+            reply_type: Any = ConsumerGroupHeartbeatResponse if is_consumer else LeaveGroupResponse
+            reply = await Coordinator(cluster, group_id).request(request, reply_type)
+            assert reply.error_code == 0
+
+    asyncio.run(ask())
+
+
+def test_a_member_that_is_thrown_out_joins_again(
+    group_broker: str, shared: Shared, group_id: str, membership: Settings
+) -> None:
+    topic = shared(1, 3)
+    events: list[str] = []
+    with consumer_of(group_broker, group_id, membership) as consumer, runnel.Admin(group_broker) as admin:
+        consumer.subscribe(
+            topic,
+            on_assigned=lambda _: events.append("assigned"),
+            on_revoked=lambda _: events.append("revoked"),
+            on_lost=lambda _: events.append("lost"),
+        )
+        assert read(consumer, 3) == [0, 1, 2]
+        consumer.commit()
+        described = admin.describe_groups([group_id])[group_id]
+        assert not isinstance(described, runnel.ApiError)
+        is_consumer = membership.get("group_protocol") == "consumer"
+        throw_out(group_broker, group_id, described.members[0].member_id, is_consumer=is_consumer)
+        deadline = Deadline(PATIENCE_MS)
+        while events != ["assigned", "lost", "assigned"]:
+            assert not deadline.is_over, events
+            assert consumer.poll(0.05) == []
+        send(group_broker, topic, 3)
+        assert read(consumer, 1) == [3]
+
+
+def test_of_two_with_one_name_only_one_reads(
+    group_broker: str, shared: Shared, group_id: str, membership: Settings
+) -> None:
+    topic = shared(1, 3)
+    with consumer_of(group_broker, group_id, membership, group_instance_id="me").subscribe(topic) as first:
+        assert read(first, 3) == [0, 1, 2]
+        with consumer_of(group_broker, group_id, membership, group_instance_id="me").subscribe(topic) as second:
+            deadline = Deadline(PATIENCE_MS)
+            errors: dict[str, runnel.ApiError] = {}
+            while not errors:
+                assert not deadline.is_over
+                for name, consumer in (("first", first), ("second", second)):
+                    try:
+                        consumer.poll(0.02)
+                    except runnel.ApiError as error:
+                        errors[name] = error
+            (name, error), *_ = errors.items()
+            is_consumer = membership.get("group_protocol") == "consumer"
+            expected = ("second", "UNRELEASED_INSTANCE_ID") if is_consumer else ("first", "FENCED_INSTANCE_ID")
+            assert (name, error.code.name) == expected
+            with pytest.raises(runnel.ApiError):  # it stays so
+                {"first": first, "second": second}[name].poll(0)
+
+
+def test_what_only_python_understands_is_matched_here(
+    group_broker: str, shared: Shared, group_id: str, membership: Settings, topic: str
+) -> None:
+    wanted, unwanted = shared(1, 3, f"{topic}-yes"), shared(1, 3, f"{topic}-no")
+    pattern = re.compile(rf"{topic}-(?!no).*")  # RE2 has no looking ahead
+    with consumer_of(group_broker, group_id, membership, metadata_max_age_ms=100).subscribe(pattern) as consumer:
+        assert read(consumer, 3) == [0, 1, 2]
+        assert consumer.assignment() == [(wanted, 0)]
+        later = shared(1, 1, f"{topic}-later")
+        assert read(consumer, 1) == [0]
+        assert consumer.assignment() == [(later, 0), (wanted, 0)]
+        assert unwanted not in {target.topic for target in consumer.assignment()}
+
+
+def test_flags_of_a_pattern_are_kept(
+    group_broker: str, shared: Shared, group_id: str, membership: Settings, topic: str
+) -> None:
+    name = shared(1, 1, f"{topic}-Loud")
+    pattern = re.compile(f"{topic}-loud", re.IGNORECASE)
+    with consumer_of(group_broker, group_id, membership).subscribe(pattern) as consumer:
+        assert read(consumer, 1) == [0]
+        assert consumer.assignment() == [(name, 0)]
+
+
+def test_a_read_that_is_cancelled_leaves_the_group_whole(
+    group_broker: str, shared: Shared, group_id: str, membership: Settings
+) -> None:
+    topic = shared(2, 10)
+
+    async def work() -> set[int]:
+        found: set[int] = set()
+        settings = {"auto_offset_reset": "earliest", **membership}
+        async with runnel.aio.Consumer(group_broker, group_id=group_id, **settings).subscribe(topic) as consumer:
+            deadline = Deadline(PATIENCE_MS)
+            while len(found) < 10:
+                assert not deadline.is_over
+                try:
+                    async with asyncio.timeout(0.005):  # shorter than any rebalance takes
+                        found.add(int((await anext(consumer)).value or b""))
+                except TimeoutError:
+                    continue
+        return found
+
+    assert asyncio.run(work()) == set(range(10))
+
+
+def test_a_topic_that_comes_later_is_read(
+    group_broker: str, shared: Shared, group_id: str, membership: Settings, topic: str
+) -> None:
+    with consumer_of(group_broker, group_id, membership, metadata_max_age_ms=100).subscribe(topic) as consumer:
+        assert consumer.poll(0.3) == []
+        shared(1, 2)
+        assert read(consumer, 2) == [0, 1]
+
+
+def test_a_group_is_needed_for_what_belongs_to_groups() -> None:
+    with runnel.Consumer("127.0.0.1:1") as consumer:
+        with pytest.raises(ValueError, match="callbacks are for members of a group; set group_id"):
+            consumer.subscribe("t", on_assigned=print)
+    with runnel.Consumer("127.0.0.1:1", group_id="g") as consumer:
+        consumer.subscribe("t")
+        with pytest.raises(ValueError, match="the group assigns the partitions; unsubscribe first"):
+            consumer.assign([("t", 0)])
+        consumer.unsubscribe()
+        consumer.assign([("t", 0, 5)])
+        with pytest.raises(ValueError, match="partitions are assigned already; unsubscribe first"):
+            consumer.subscribe("t")
