@@ -23,7 +23,7 @@ from runnel.storage.memory_fs import Crash, MemoryFileSystem
 CONFIG = LogConfig(
     segment_bytes=420, index_interval_bytes=100, retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=0
 )
-COUNT = 24
+COUNT = 16
 KEYS = 3
 
 Found = list[tuple[int, bytes | None, bytes | None]]
