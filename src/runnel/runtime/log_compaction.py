@@ -8,19 +8,28 @@ where folders change, so that a partition is never deleted meanwhile.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
 from runnel.base.clock import Clock
 from runnel.base.limits import COMPACTION_CHUNK_BYTES_MIN, COMPACTION_THREADS_MAX
 from runnel.config.broker import BrokerConfig
+from runnel.records.error import RecordError
 from runnel.runtime.partition import Partition
 from runnel.storage.cleaned_segment import discard_cleaned
 from runnel.storage.compaction import Compaction, CompactionStopped
-from runnel.storage.compaction_plan import CompactionPlan, Dirt, Source, is_due, measure_dirt, plan_compaction
+from runnel.storage.compaction_plan import (
+    CompactionPlan,
+    Dirt,
+    Source,
+    is_due,
+    is_overtaken,
+    measure_dirt,
+    plan_compaction,
+)
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
 from runnel.storage.log_dir import LogDir
@@ -112,39 +121,45 @@ class LogCompaction:
                 continue
             if self._resting.get(storage, 0) > resting_now_ms:
                 continue
-            try:
+            with self._judging(partition):
                 dirt = measure_dirt(storage, partition.last_stable_offset, now_ms)
-            except StorageError as error:
-                self._rest(partition, error)
-                continue
-            if is_due(dirt, storage.config):
-                found.append((partition, dirt))
+                if is_due(dirt, storage.config):
+                    found.append((partition, dirt))
         self._uncleanable &= logs
         self._resting = {storage: until_ms for storage, until_ms in self._resting.items() if storage in logs}
         return max(found, key=lambda pair: pair[1].ratio, default=None)
 
     async def _compact(self, partition: Partition, dirt: Dirt) -> None:
-        try:
-            await self._run(partition, dirt)
-        except CompactionStopped:
-            self._resting[partition.log] = self._clock.monotonic_ms() + self._config().log_cleaner_backoff_ms
-        except StorageError as error:
-            # A partition that was deleted meanwhile has no files to be read, and that is nobody's failure.
-            if not partition.is_retired:
-                partition.log.folder.note(error)
-                self._rest(partition, error)
-        except Exception:
-            if not partition.is_retired:
-                log.exception("%s cannot be compacted and is left alone until the next start", partition.name)
-                self._uncleanable.add(partition.log)
+        with self._judging(partition):
+            plan = plan_compaction(partition.log, dirt, partition.high_watermark, self._clock.now_ms())
+            try:
+                await self._run(partition, plan)
+            except (StorageError, RecordError):
+                # Files that were taken away meanwhile cannot be read, and that is nobody's failure.
+                if partition.is_retired or is_overtaken(plan, partition.log):
+                    raise CompactionStopped from None
+                raise
 
-    def _rest(self, partition: Partition, error: StorageError) -> None:
-        log.error("%s could not be compacted: %s", partition.name, error)
+    @contextmanager
+    def _judging(self, partition: Partition) -> Iterator[None]:
+        """Let a log rest for a while after something that may pass, and for good after anything else."""
+        try:
+            yield
+        except CompactionStopped:
+            self._rest(partition)
+        except StorageError as error:
+            partition.log.folder.note(error)
+            log.error("%s could not be compacted: %s", partition.name, error)
+            self._rest(partition)
+        except Exception:
+            log.exception("%s cannot be compacted and is left alone until the next start", partition.name)
+            self._uncleanable.add(partition.log)
+
+    def _rest(self, partition: Partition) -> None:
         self._resting[partition.log] = self._clock.monotonic_ms() + self._config().log_cleaner_backoff_ms
 
-    async def _run(self, partition: Partition, dirt: Dirt) -> None:
+    async def _run(self, partition: Partition, plan: CompactionPlan) -> None:
         storage, began_ms = partition.log, self._clock.monotonic_ms()
-        plan = plan_compaction(storage, dirt, partition.high_watermark, self._clock.now_ms())
         compaction = self._make(plan)
         size_bytes = storage.size_bytes
         self._compactions.add(compaction)
@@ -156,6 +171,8 @@ class LogCompaction:
                     await self._swap(storage, group, cleaned)
         finally:
             self._compactions.discard(compaction)
+        if is_overtaken(plan, storage):
+            raise CompactionStopped
         storage.cleaner_offset = compaction.end_offset
         for log_dir in self._log_dirs:
             if log_dir.path == storage.folder.path:

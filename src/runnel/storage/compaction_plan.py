@@ -35,6 +35,7 @@ class CompactedLog(Protocol):
     log_end_offset: int
     recovery_point: int
     cleaner_offset: int | None
+    truncation_count: int
 
     @property
     def folder(self) -> Folder: ...
@@ -79,6 +80,7 @@ class CompactionPlan(NamedTuple):
     aborted: tuple[AbortedTransaction, ...]
     producers: Mapping[int, LastBatch]
     now_ms: int
+    truncation_count: int
 
 
 def measure_dirt(log: CompactedLog, up_to_offset: int, now_ms: int) -> Dirt:
@@ -124,7 +126,14 @@ def plan_compaction(log: CompactedLog, dirt: Dirt, high_watermark: int, now_ms: 
         tuple(log.aborted_transactions(start_offset, dirt.end_offset)),
         last_batches(log.producers),
         now_ms,
+        log.truncation_count,
     )
+
+
+def is_overtaken(plan: CompactionPlan, log: CompactedLog) -> bool:
+    """Whether retention or a truncation has taken away something that the compaction works on."""
+    is_shorter = log.segments[0].base_offset != plan.sources[0].base_offset
+    return is_shorter or log.truncation_count != plan.truncation_count
 
 
 def group_sources(plan: CompactionPlan, end_offset: int) -> Iterator[tuple[Source, ...]]:

@@ -72,6 +72,7 @@ class Log:
         self.is_flush_wanted = False
         # Up to where the log was compacted last, None if it never was.
         self.cleaner_offset = cleaner_offset
+        self.truncation_count = 0
         self.flushed_ms = clock.monotonic_ms()
         # Called before a truncation: the offsets in the checkpoints must not stay above the log's end.
         self.on_truncation: Callable[[], None] = _nothing
@@ -79,7 +80,6 @@ class Log:
         self._folder = folder
         self._clock = clock
         self._active = segments[-1]
-        self._truncation_count = 0
         # How often names came into the folder, and how many of these times a flush has synced it since.
         self._name_count = 1
         self._synced_name_count = 0
@@ -308,14 +308,14 @@ class Log:
             tuple(segment for segment in segments if segment.is_unsynced),
             tuple(paths),
             end_offset,
-            self._truncation_count,
+            self.truncation_count,
             self._name_count,
             self._name_count > self._synced_name_count,
         )
 
     def end_flush(self, flush: Flush) -> None:
         """Take note that a flush ran. One that a truncation overtook says nothing any more."""
-        if flush.truncation_count == self._truncation_count:
+        if flush.truncation_count == self.truncation_count:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._synced_name_count = max(self._synced_name_count, flush.name_count)
         self.flushed_ms = self._clock.monotonic_ms()
@@ -375,7 +375,7 @@ class Log:
             self._after_truncation()
 
     def _lower_recovery_point(self, offset: int) -> None:
-        self._truncation_count += 1
+        self.truncation_count += 1
         self._flush_offset = min(self._flush_offset, offset)
         is_cleaned = self.cleaner_offset is not None and offset < self.cleaner_offset
         if is_cleaned:
@@ -457,7 +457,7 @@ class Log:
     def _has_no_news(self) -> bool:
         """Whether nothing was written since the log was opened; thousands of idle logs then close at once."""
         untouched = self._saved == (self._active, self.log_end_offset)
-        return untouched and self._truncation_count == 0 and not self._active.is_torn
+        return untouched and self.truncation_count == 0 and not self._active.is_torn
 
     def abandon(self) -> None:
         """Take no more appends, write nothing and close the files."""

@@ -191,6 +191,42 @@ async def test_a_topic_deleted_meanwhile_is_nobodys_failure(caplog: pytest.LogCa
         assert not any(entry.is_directory for entry in machine.fs.list_directory("/data"))
 
 
+async def test_retention_may_take_segments_away_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+    """The compaction could not open what retention had deleted, and took the whole folder offline for it."""
+    machine = BrokerInMemory()
+    async with machine.running(**NEVER) as broker:
+        partition = await create(broker, "t", cleanup_policy="compact,delete", segment_bytes="1048576")
+        for _ in range(3):
+            await fill(broker, partition, b"a", b"b")
+
+        def delete_first(_: int, operation: str, path: str) -> None:
+            if operation == "create" and path.endswith(".cleaned"):
+                machine.fs.hook = None
+                partition.log.delete_segments(2)
+
+        machine.fs.hook = delete_first
+        await compact(broker)
+        assert not broker.log_dirs[0].is_offline
+        assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+        assert (partition.log.log_start_offset, partition.log.cleaner_offset) == (4, None)
+        assert keys_of(partition) == [(4, b"a"), (5, b"b")]
+
+
+async def test_a_bug_in_one_log_does_not_end_the_compaction_of_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = BrokerInMemory()
+    async with machine.running(**NEVER) as broker:
+        odd, good = await create(broker, "odd"), await create(broker, "good")
+        for partition in (odd, good):
+            await fill(broker, partition, b"a", b"a")
+        monkeypatch.setattr(odd.log, "recovery_point", None)
+        await compact(broker)
+        assert "odd-0 cannot be compacted" in caplog.text
+        assert keys_of(good) == [(1, b"a")]
+        monkeypatch.undo()
+
+
 async def test_a_stop_in_the_middle_is_clean() -> None:
     machine = BrokerInMemory()
     async with machine.running(log_cleaner_io_max_bytes_per_second="1", **NEVER) as broker:
