@@ -8,7 +8,7 @@ WORKERS ?= 2
 CASES ?= 1000000
 SEED ?=
 
-.PHONY: help demo test test-slow fuzz lint bench format docs clean
+.PHONY: help demo test test-slow simulate-groups fuzz lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -31,6 +31,9 @@ test: $(VENV)/.dev      ## every test that this machine can run; skips say why
 test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the client with Apache Kafka as broker
 	$(BIN)/python -m pytest -m slow tests
 	RUNNEL_TEST_TARGET=kafka $(BIN)/python -m pytest tests/unit/client
+
+simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SEED and SEEDS choose others
+	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))

@@ -20,7 +20,8 @@ SESSION, REBALANCE, JOIN, SYNC, REGEX = (
 class Change:
     """The group, the world around it, and what has been decided so far.
 
-    `topics_created_ms` is when the last topic was created, as far as this broker knows.
+    `topics_created_ms` is when the last topic was created, as far as this broker knows. `must_divide` asks for a
+    new target even if nothing about the members calls for one.
     """
 
     group: ConsumerGroup
@@ -30,6 +31,7 @@ class Change:
     topics_created_ms: int = 0
     decision: Decision = field(default_factory=Decision)
     epoch: int = -1
+    must_divide: bool = False
 
     def __post_init__(self) -> None:
         self.epoch = self.group.epoch

@@ -78,8 +78,12 @@ def join(
 ) -> tuple[ConsumerMember, Owned, bool]:
     """Take in what a joining member says: the updated member, what it has, and whether its subscription changed."""
     joining = request.group_instance_id is None or not request.member_id
-    former = admit(change, member_id, request.group_instance_id, joining=joining, classic=True)
     subscription = _subscription(request)
+    if subscription.owned_partitions and request.group_instance_id is None and member_id not in change.group.members:
+        # It was thrown out, does not know it, and has what may be another's by now. Kafka takes it in as a new member,
+        # and then two have the same partitions until it has let go of them. This makes it let go at once.
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not in the group any more.")
+    former = admit(change, member_id, request.group_instance_id, joining=joining, classic=True)
     member = replace(
         former,
         instance_id=former.instance_id if request.group_instance_id is None else request.group_instance_id,

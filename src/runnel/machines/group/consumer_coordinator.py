@@ -6,7 +6,7 @@ from runnel.machines.controller.image import ClusterImage
 from runnel.machines.group import consumer_classic as classic
 from runnel.machines.group.classic_change import ClassicChange, refuse_join
 from runnel.machines.group.classic_coordinator import ClassicCoordinator
-from runnel.machines.group.classic_group import ClassicGroup
+from runnel.machines.group.classic_group import ClassicGroup, ClassicState
 from runnel.machines.group.classic_rebalance import prepare_rebalance
 from runnel.machines.group.consumer_change import JOIN, REBALANCE, REGEX, SESSION, SYNC, Change
 from runnel.machines.group.consumer_description import describe
@@ -136,6 +136,8 @@ class ConsumerCoordinator:
         check_upgrade(group, self.setting(group_id))
         change = self.change(upgraded(group, self.image), now_ms)
         write_upgrade(change, group)
+        # What members were given is out of date. A new member changes that; a static one may come back as it was.
+        change.must_divide = group.state is not ClassicState.STABLE
         return change
 
     def change(self, group: ConsumerGroup, now_ms: int) -> Change:

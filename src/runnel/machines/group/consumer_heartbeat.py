@@ -77,7 +77,7 @@ def heartbeat(
     member = _update(former, request, caller)
     names_changed = note_member(change, former, member)
     regex = change_regex(change, former, member)
-    bump = names_changed or regex is RegexChange.RESOLVED
+    bump = names_changed or regex is RegexChange.RESOLVED or change.must_divide
     if bump or change.group.metadata_is_stale:
         refresh_metadata(change, member, bump)
     epoch, target = update_target(change, member)

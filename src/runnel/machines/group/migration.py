@@ -12,6 +12,7 @@ Both are one batch of records: the old group's tombstones, then the new group.
 """
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from runnel.base.invariant import invariant
 from runnel.machines.controller.image import ClusterImage
@@ -24,7 +25,6 @@ from runnel.machines.group.consumer_group import ConsumerGroup
 from runnel.machines.group.consumer_member import (
     ClassicMember,
     ConsumerMember,
-    PartitionEpochs,
     SupportedProtocol,
     partitions_of,
 )
@@ -44,7 +44,7 @@ from runnel.machines.group.embedded_protocol import (
     partitions_by_id,
 )
 from runnel.machines.group.record.format import Record
-from runnel.protocol.consumer_protocol import PROTOCOL_TYPE
+from runnel.protocol.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolTopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.messages.group import SyncGroupResponse
 
@@ -74,29 +74,53 @@ def upgraded(classic: ClassicGroup, image: ClusterImage) -> ConsumerGroup:
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.assignment_epoch = classic.generation
     protocol = classic.protocol or classic.choose_protocol()
-    for classic_member in classic.members.values():
-        try:
-            member = _upgraded_member(classic_member, protocol, classic.generation, image)
-        except RemoteProtocolError:
-            raise _not_upgraded(classic.group_id, "the embedded consumer protocol is malformed") from None
-        group.put(member)
-        group.targets[member.member_id] = partitions_of(member.assigned)
+    try:
+        held = _held(classic, protocol, image)
+        for classic_member in classic.members.values():
+            member = _upgraded_member(classic_member, protocol, classic.generation, held[classic_member.member_id])
+            group.put(member)
+            group.targets[member.member_id] = partitions_of(member.assigned)
+    except RemoteProtocolError:
+        raise _not_upgraded(classic.group_id, "the embedded consumer protocol is malformed") from None
     group.metadata_hash = hash_topics(group.topic_names, image)
     return group
 
 
-def _upgraded_member(member: ClassicGroupMember, protocol: str, generation: int, image: ClusterImage) -> ConsumerMember:
-    given = decode_assignment(member.assignment)
-    if given.user_data:
-        raise ApiError(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            "Cannot upgrade a classic group whose custom assignor keeps data of its own in the assignments.",
-        )
+def _held(classic: ClassicGroup, protocol: str, image: ClusterImage) -> dict[str, set[tuple[UUID, int]]]:
+    """What each member may have: what it was given and, if nobody else was given it, what it said it had.
+
+    A cooperative member keeps its partitions through a rebalance. In the middle of one, what it was given may be
+    forgotten already, and what it has to let go is in no assignment. Kafka looks at assignments alone, so that
+    for a moment two members can have a partition; here the member keeps it until it says otherwise.
+    """
+    held: dict[str, set[tuple[UUID, int]]] = {}
+    claims = []
+    for member_id, member in classic.members.items():
+        given = decode_assignment(member.assignment)
+        if given.user_data:
+            raise _not_upgraded(classic.group_id, "a custom assignor keeps data of its own in the assignments")
+        held[member_id] = _pairs(given.assigned_partitions, image)
+        said = decode_subscription(member.metadata(protocol) or b"")
+        claims.append((-said.generation_id, member_id, _pairs(said.owned_partitions, image)))
+    taken = set().union(*held.values())
+    for _, member_id, claimed in sorted(claims):
+        held[member_id] |= claimed - taken
+        taken |= claimed
+    return held
+
+
+def _pairs(topics: list[ConsumerProtocolTopicPartition], image: ClusterImage) -> set[tuple[UUID, int]]:
+    owned = partitions_by_id(topics, image)
+    return {(topic_id, index) for topic_id, indexes in owned.items() for index in indexes}
+
+
+def _upgraded_member(
+    member: ClassicGroupMember, protocol: str, generation: int, held: set[tuple[UUID, int]]
+) -> ConsumerMember:
     subscription = decode_subscription(member.metadata(protocol) or b"")
-    owned = partitions_by_id(given.assigned_partitions, image)
-    assigned: PartitionEpochs = {
-        topic_id: dict.fromkeys(sorted(indexes), generation) for topic_id, indexes in owned.items()
-    }
+    assigned: dict[UUID, dict[int, int]] = {}
+    for topic_id, index in sorted(held):
+        assigned.setdefault(topic_id, {})[index] = generation
     return ConsumerMember(
         member.member_id,
         epoch=generation,

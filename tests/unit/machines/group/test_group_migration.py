@@ -108,6 +108,20 @@ def test_whoever_waits_in_a_classic_group_is_told_to_join_again() -> None:
     assert script.classic_beat("old", member, 1) == "REBALANCE_IN_PROGRESS"
 
 
+def test_a_cooperative_member_keeps_what_it_has_when_the_group_goes_up_in_the_middle_of_a_rebalance() -> None:
+    """Assignments are forgotten when a rebalance begins before the last one was over; the member has them still."""
+    script = Script(foo=4)
+    member = classic_group(script)
+    assert script.classic_join("late", "foo") == "MEMBER_ID_REQUIRED late-made-2"
+    assert script.classic_join("late", "foo", member="late-made-2") == "waits"
+    assert script.classic_join("old", "foo", member=member, owned={"foo": [0, 1, 2, 3]}) == f"{member}@2 range leads"
+    assert script.take("late") == "late-made-2@2 range"
+    assert script.classic_join("third", "foo") == "MEMBER_ID_REQUIRED third-made-3"
+    assert script.classic_join("third", "foo", member="third-made-3") == "waits"
+    assert script.join("new", "foo") == "new@3 -"
+    assert f"current {member} 2->2 stable foo:0,1,2,3" in script.written
+
+
 def test_a_refused_member_changes_nothing_for_those_who_wait() -> None:
     """The replies of waiting members were lost when the upgrade was refused after they had been sent away."""
     script = Script(foo=4)
@@ -196,6 +210,14 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_gone() -> None:
     assert script.classic_beat("old", member, 1) == "UNKNOWN_MEMBER_ID"
 
 
+def test_a_classic_member_that_was_thrown_out_cannot_come_back_with_what_it_had() -> None:
+    script = Script(foo=4)
+    member = mixed_group(script)
+    script.wait(10_000)
+    assert script.classic_join("old", "foo", member=member, owned={"foo": [0, 1]}) == "UNKNOWN_MEMBER_ID"
+    assert script.classic_join("old", "foo", member=member) == f"{member}@4 range", "with nothing it is like any other"
+
+
 def test_a_classic_member_that_does_not_sync_in_time_is_gone() -> None:
     script = Script(foo=4)
     member = classic_group(script)
@@ -230,6 +252,18 @@ def test_a_static_member_changes_its_protocol_up_and_down() -> None:
     assert script.beat("new", 1, instance="i") == "GROUP_ID_NOT_FOUND"
     assert script.classic_sync("old", "made-2", 1) == "foo:0,1,2,3"
     assert script.classic_beat("old", "made-2", 1) == "NONE"
+
+
+def test_a_static_member_that_takes_a_group_up_in_the_middle_of_a_rebalance_has_it_divided_anew() -> None:
+    """Nothing about the member had changed, so the group was left with what it had before the rebalance."""
+    script = Script(foo=4)
+    script.classic_join("old", "foo", instance="i")
+    assert script.classic_join("gone", "foo", instance="j") == "waits"
+    script.wait(6_000)
+    assert script.take("old") == "i-made-1@1 range leads"
+    script.classic_sync("old", "i-made-1", 1, {"i-made-1": {"foo": [0, 1]}, "j-made-2": {"foo": [2, 3]}})
+    script.classic_leave("gone", "", instance="j")
+    assert script.join("new", "foo", instance="i") == "new@2 foo:0,1,2,3"
 
 
 def test_an_empty_group_changes_its_kind_without_ceremony() -> None:
