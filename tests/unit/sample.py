@@ -98,6 +98,7 @@ class BrokerInMemory:
             task.cancel()
         await asyncio.gather(*broker._tasks, return_exceptions=True)
         broker._tasks = []
+        await broker.groups.stop()
         broker.worker.shutdown()
         broker._folder_worker.shutdown()
         self.fs.kill()

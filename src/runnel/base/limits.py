@@ -184,3 +184,11 @@ SUBSCRIPTION_REGEX_CACHE_COUNT_MAX = 128
 # Ids of one classic group that were given out and not used yet. Each lives for a session timeout, which may be half an
 # hour; without a bound a client that asks and never joins would fill the memory. Kafka has none.
 GROUP_PENDING_MEMBERS_MAX = 1000
+
+# What a member of a classic group may say about itself, in all of its protocols together. One of them goes into a batch
+# of a megabyte with those of all other members, so this is generous; Kafka takes what fits into a request.
+GROUP_MEMBER_METADATA_BYTES_MAX = 4 * MIB
+
+# The client id or instance id with which a member id begins; what is longer would not leave room for the rest in a
+# string of the protocol.
+GROUP_MEMBER_ID_PREFIX_LENGTH_MAX = 255

@@ -19,6 +19,7 @@ from runnel.config.configuration import (
     suggestion,
 )
 from runnel.config.consumer_group import ConsumerGroupOptions, consumer_group_problems
+from runnel.config.coordinator import CoordinatorOptions
 from runnel.config.error import ConfigError, RequestError
 from runnel.config.inert import BROKER_OPTIONS
 from runnel.config.inert_cluster import CLUSTER_OPTIONS
@@ -32,7 +33,7 @@ from runnel.config.refusal import broker_refusal
 _NO_LAYER: Mapping[str, str] = MappingProxyType({})
 
 
-class BrokerConfig(NetworkOptions, LogOptions, CleanerOptions, ConsumerGroupOptions, Configuration):
+class BrokerConfig(NetworkOptions, LogOptions, CleanerOptions, ConsumerGroupOptions, CoordinatorOptions, Configuration):
     """The options that a broker lives by.
 
     A value comes from the first layer that has it: set for this broker at run time, set for all

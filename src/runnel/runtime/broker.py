@@ -27,6 +27,7 @@ from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller import Controller
 from runnel.runtime.descriptor import share_descriptors
+from runnel.runtime.group_coordinator import GroupCoordinators
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.log_compaction import LogCompaction
 from runnel.runtime.producer_id import ProducerIds
@@ -101,9 +102,17 @@ class Broker:
         for name in self.image.topics:
             await self.replicas.reconcile(name)
         self._set_strays_aside()
-        self.metadata.listen(self._on_records)
         self.controller = Controller(self.metadata, [self.broker_id], self.replicas.settled)
         self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
+        self.groups = GroupCoordinators(
+            self.config,
+            self.clock,
+            self.image,
+            self.replicas,
+            self.worker,
+            lambda new: self.controller.create_topic(new, self.topic_defaults),
+        )
+        self.metadata.listen(self._on_records)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
             FETCH_SESSION_EVICTION_MS,
@@ -119,6 +128,7 @@ class Broker:
             spawn(self.compaction.run()),
             *(spawn(task) for task in self.care.tasks()),
         ]
+        self.groups.start()
 
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""
@@ -126,6 +136,7 @@ class Broker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._tasks:
+            await self.groups.stop()
             await self._end_flushes()
         self.handles.defer = None
         self._folder_worker.shutdown()
@@ -213,6 +224,7 @@ class Broker:
             # Topics inherit from the broker.
             records = [*records, *(ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self.image.topics)]
         self.replicas.on_records(records)
+        self.groups.on_records(records)
 
     def _apply_dynamic_config(self) -> None:
         self.config = self.static_config.with_dynamic(

@@ -111,11 +111,11 @@ def test_values_that_would_mean_something_else_are_refused(options: dict[str, st
 
 
 def test_inert_options_are_accepted_checked_and_announced() -> None:
-    config = BrokerConfig({"num.io.threads": "16", "group.initial.rebalance.delay.ms": "0", "num.partitions": "3"})
+    config = BrokerConfig({"num.io.threads": "16", "offsets.commit.timeout.ms": "9", "num.partitions": "3"})
     assert config.notices == (
         "num.io.threads is accepted but has no effect: "
         "one event loop serves a broker; there are no thread pools to size",
-        "group.initial.rebalance.delay.ms is accepted but has no effect: consumer groups are not supported yet",
+        "offsets.commit.timeout.ms is accepted but has no effect: what groups write is committed when it is written",
     )
     with pytest.raises(ConfigError, match=r"Invalid value 'many' for num\.io\.threads"):
         BrokerConfig({"num.io.threads": "many"})

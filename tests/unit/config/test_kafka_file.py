@@ -94,7 +94,6 @@ def test_every_option_without_effect_is_announced(tmp_path: Path) -> None:
         "num.network.threads",
         "num.io.threads",
         "num.recovery.threads.per.data.dir",
-        "offsets.topic.replication.factor",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
         "transaction.state.log.replication.factor",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, MutableMapping
 
+from runnel.base.limits import GROUP_MEMBER_ID_PREFIX_LENGTH_MAX
 from runnel.machines.group.classic_change import JOIN, SESSION, SYNC, ClassicChange, refuse_join
 from runnel.machines.group.classic_group import ClassicGroup
 from runnel.machines.group.classic_join import join
@@ -55,11 +56,14 @@ class ClassicCoordinator:
                 return Decision().reply(token, refuse_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
             group = ClassicGroup(request.group_id, now_ms)
         change = self.change(group, now_ms)
-        new_id = "" if request.member_id else f"{request.group_instance_id or caller.client_id}-{self.new_uuid()}"
-        join(change, token, caller, request, new_id)
+        join(change, token, caller, request, "" if request.member_id else self._new_id(caller, request))
         if is_new and (group.members or group.pending_join):
             self._found(group, change)
         return change.decision
+
+    def _new_id(self, caller: Caller, request: JoinGroupRequest) -> str:
+        name = request.group_instance_id or caller.client_id
+        return f"{name[:GROUP_MEMBER_ID_PREFIX_LENGTH_MAX]}-{self.new_uuid()}"
 
     def _found(self, group: ClassicGroup, change: ClassicChange) -> None:
         """Write a new group down, so that a restart knows it before its first generation."""

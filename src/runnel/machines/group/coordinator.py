@@ -214,7 +214,8 @@ class GroupCoordinator:
     def on_timer(self, now_ms: int, key: tuple[str, ...]) -> Decision:
         """What was to happen at this time."""
         if key == EXPIRY:
-            return Decision(records=self.offsets.expire(now_ms), timers=[self._next_expiry(now_ms)])
+            expired = self.offsets.expire(now_ms)
+            return Decision(records=expired, timers=[self._next_expiry(now_ms)], is_atomic=False)
         if key[0] in consumer_coordinator.TIMERS:
             return self.consumer.on_timer(now_ms, key)
         invariant(key[0] in classic_coordinator.TIMERS, f"nobody has set the timer {key}")

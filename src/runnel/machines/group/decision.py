@@ -36,11 +36,15 @@ class Timer:
 
 @dataclass(slots=True)
 class Decision:
-    """Records to write, replies to send once they are committed, timers to set."""
+    """Records to write, replies to send once they are committed, timers to set.
+
+    Records that are not atomic may be written as several batches, of which a crash keeps some.
+    """
 
     records: list[Record] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     timers: list[Timer] = field(default_factory=list)
+    is_atomic: bool = True
     failed: "Callable[[ErrorCode], Decision] | None" = None
 
     def reply(self, token: Token, response: Message) -> "Decision":

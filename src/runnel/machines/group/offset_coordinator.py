@@ -159,7 +159,7 @@ class OffsetCoordinator:
     def forget_topics(self, deleted: Iterable[tuple[str, UUID]]) -> Decision:
         """The offsets of topics that are deleted go with them; those of a new topic of that name stay."""
         ids = dict(deleted)
-        decision = Decision()
+        decision = Decision(is_atomic=False)
         for group_id, topic, partition, committed in self.store.entries():
             if topic in ids and committed.topic_id in (ZERO_UUID, ids[topic]):
                 decision.records.append(offset_tombstone(group_id, topic, partition))

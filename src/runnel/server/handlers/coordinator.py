@@ -1,4 +1,7 @@
-"""FindCoordinator: who keeps the state of a group or of a transactional id. With one broker, it does."""
+"""FindCoordinator: who keeps the state of a group or of a transactional id. With one broker, it does.
+
+Whoever first asks for the coordinator of a group has the topic made in which groups live.
+"""
 
 from enum import IntEnum
 
@@ -33,17 +36,17 @@ def fail(ctx: RequestContext, request: FindCoordinatorRequest, error: ApiError) 
     return _reply(ctx, [_refusal(key, error) for key in _keys(ctx, request)])
 
 
-@api(FindCoordinatorRequest, versions=(0, 5), fail=fail, missing="share groups")
+@api(FindCoordinatorRequest, versions=(0, 6), fail=fail, missing="share groups")
 async def find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Answer for each key on its own."""
-    return _reply(ctx, [_find(ctx, request, key) for key in _keys(ctx, request)])
+    return _reply(ctx, [await _find(ctx, request, key) for key in _keys(ctx, request)])
 
 
 def _keys(ctx: RequestContext, request: FindCoordinatorRequest) -> list[str]:
     return request.coordinator_keys if ctx.version >= _FIRST_BATCHED_VERSION else [request.key]
 
 
-def _find(ctx: RequestContext, request: FindCoordinatorRequest, key: str) -> FindCoordinatorResponseCoordinator:
+async def _find(ctx: RequestContext, request: FindCoordinatorRequest, key: str) -> FindCoordinatorResponseCoordinator:
     try:
         key_type = KeyType(request.key_type)
     except ValueError:
@@ -52,6 +55,11 @@ def _find(ctx: RequestContext, request: FindCoordinatorRequest, key: str) -> Fin
         )
     if not ctx.is_allowed(Operation.DESCRIBE, _RESOURCES[key_type], key):
         return _refusal(key, ApiError(_REFUSALS[key_type]))
+    if key_type is KeyType.GROUP:
+        try:
+            await ctx.broker.groups.make_topic()
+        except ApiError as error:
+            return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
     node = ctx.node
     return FindCoordinatorResponseCoordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 

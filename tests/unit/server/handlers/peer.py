@@ -29,7 +29,7 @@ class Line:
 
     def __init__(self) -> None:
         self.listener_name = LISTENER
-        self.local_host = "127.0.0.1"
+        self.host = self.local_host = "127.0.0.1"
         self.principal = "User:ANONYMOUS"
         self.client_software = ""
         self.reply_bytes_max = 2**31 - 1
@@ -66,14 +66,15 @@ class Peer:
         """The decoded reply; None when the request wants none. Without a version, the newest."""
         version = request.SCHEMA.versions[-1] if version is None else version
         self._correlation_id += 1
-        frame = b"".join(encode_request(self._correlation_id, "peer", request, version))
+        asked_as = self._correlation_id  # others may ask before the reply is there
+        frame = b"".join(encode_request(asked_as, "peer", request, version))
         reply = await self.serve(frame[4:])
         if reply is None:
             return None
         key = request.SCHEMA.key
         assert key is not None
         correlation_id, response = decode_response(response_type(key), reply, version)
-        assert correlation_id == self._correlation_id
+        assert correlation_id == asked_as
         return response
 
     # --- what most tests need first

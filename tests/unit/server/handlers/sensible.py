@@ -14,6 +14,9 @@ from runnel.protocol.messages import (
     config,
     coordinator,
     fetch,
+    group,
+    group_admin,
+    group_offset,
     metadata,
     offset,
     produce,
@@ -195,3 +198,97 @@ def _incremental_alter_configs(about: About) -> Message:
 @_for(ApiKey.LIST_CONFIG_RESOURCES)
 def _list_config_resources(_about: About) -> Message:
     return config.ListConfigResourcesRequest()
+
+
+# --- groups
+
+GROUP = "offsets"
+
+
+@_for(ApiKey.JOIN_GROUP)
+def _join_group(about: About) -> Message:
+    return group.JoinGroupRequest(
+        group_id=f"joined-{about.version}",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000 if about.version >= 1 else -1,
+        group_instance_id="i" if about.version >= 5 else None,
+        protocol_type="consumer",
+        protocols=[group.JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+
+
+@_for(ApiKey.SYNC_GROUP)
+def _sync_group(about: About) -> Message:
+    has_protocols = about.version >= 5
+    return group.SyncGroupRequest(
+        group_id=GROUP,
+        generation_id=1,
+        member_id="nobody",
+        protocol_type="consumer" if has_protocols else None,
+        protocol_name="range" if has_protocols else None,
+    )
+
+
+@_for(ApiKey.HEARTBEAT)
+def _heartbeat(about: About) -> Message:
+    return group.HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody")
+
+
+@_for(ApiKey.LEAVE_GROUP)
+def _leave_group(about: About) -> Message:
+    if about.version < 3:
+        return group.LeaveGroupRequest(group_id=GROUP, member_id="nobody")
+    return group.LeaveGroupRequest(group_id=GROUP, members=[group.LeaveGroupRequestMember(member_id="nobody")])
+
+
+@_for(ApiKey.OFFSET_COMMIT)
+def _offset_commit(about: About) -> Message:
+    return commit(GROUP, about.name, about.topic_id, about.version)
+
+
+def commit(group_id: str, name: str, topic_id: UUID, version: int) -> group_offset.OffsetCommitRequest:
+    """The offset 1 in partition 0 of a topic, from a consumer without a group."""
+    partition = group_offset.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata="note"
+    )
+    by_id = version >= 10
+    topic = group_offset.OffsetCommitRequestTopic(
+        name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=[partition]
+    )
+    return group_offset.OffsetCommitRequest(group_id=group_id, topics=[topic])
+
+
+@_for(ApiKey.OFFSET_FETCH)
+def _offset_fetch(about: About) -> Message:
+    if about.version < 8:
+        old = group_offset.OffsetFetchRequestTopic(name=about.name, partition_indexes=[0])
+        return group_offset.OffsetFetchRequest(group_id=GROUP, topics=[old])
+    by_id = about.version >= 10
+    asked = group_offset.OffsetFetchRequestGroupTopic(
+        name="" if by_id else about.name, topic_id=about.topic_id if by_id else UUID(int=0), partition_indexes=[0]
+    )
+    return group_offset.OffsetFetchRequest(
+        groups=[group_offset.OffsetFetchRequestGroup(group_id=GROUP, topics=[asked])]
+    )
+
+
+@_for(ApiKey.OFFSET_DELETE)
+def _offset_delete(about: About) -> Message:
+    partitions = [group_offset.OffsetDeleteRequestPartition(partition_index=0)]
+    topic = group_offset.OffsetDeleteRequestTopic(name=about.name, partitions=partitions)
+    return group_offset.OffsetDeleteRequest(group_id=GROUP, topics=[topic])
+
+
+@_for(ApiKey.LIST_GROUPS)
+def _list_groups(about: About) -> Message:
+    return group_admin.ListGroupsRequest()
+
+
+@_for(ApiKey.DESCRIBE_GROUPS)
+def _describe_groups(about: About) -> Message:
+    return group_admin.DescribeGroupsRequest(groups=[GROUP], include_authorized_operations=about.version >= 3)
+
+
+@_for(ApiKey.DELETE_GROUPS)
+def _delete_groups(about: About) -> Message:
+    return group_admin.DeleteGroupsRequest(groups_names=[f"doomed-{about.version}"])

@@ -1,0 +1,60 @@
+"""Many deadlines, most of which are moved again and again before they come.
+
+A session is prolonged with every heartbeat. Each key has one entry in a heap whatever happens to it: a deadline
+that moves away stays where it is in the heap and is looked at again when its old time comes.
+"""
+
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class Deadlines(Generic[K]):
+    """Keys, each with the time at which it is due."""
+
+    def __init__(self) -> None:
+        self._due_ms: dict[K, int] = {}
+        self._entry_ms: dict[K, int] = {}
+        self._heap: list[tuple[int, int, K]] = []
+        self._count = 0  # decides between equal times, for keys may not be comparable
+
+    def __len__(self) -> int:
+        return len(self._due_ms)
+
+    def set(self, key: K, at_ms: int) -> None:
+        """Make `key` due at this time and no other."""
+        self._due_ms[key] = at_ms
+        if self._entry_ms.get(key, at_ms + 1) > at_ms:
+            self._push(key, at_ms)
+
+    def cancel(self, key: K) -> None:
+        """Make `key` never due."""
+        self._due_ms.pop(key, None)
+
+    def next_ms(self) -> int | None:
+        """A time before which nothing is due; None if nothing ever is."""
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now_ms: int) -> list[K]:
+        """The keys that are due, the earliest first; they are no longer set."""
+        taken = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            entry_ms, _, key = heappop(self._heap)
+            if self._entry_ms.get(key) != entry_ms:
+                continue  # an earlier entry took its place
+            del self._entry_ms[key]
+            due_ms = self._due_ms.get(key)
+            if due_ms is None:
+                continue
+            if due_ms <= now_ms:
+                del self._due_ms[key]
+                taken.append(key)
+            else:
+                self._push(key, due_ms)
+        return taken
+
+    def _push(self, key: K, at_ms: int) -> None:
+        self._entry_ms[key] = at_ms
+        self._count += 1
+        heappush(self._heap, (at_ms, self._count, key))

@@ -1,0 +1,77 @@
+"""One partition of `__consumer_offsets` as the log of a coordinator: records in, records out."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Executor
+
+from runnel.machines.group.record.format import CorruptRecord, Record, UnknownRecord, decode_record, encode_record
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.records.batch import read_header
+from runnel.records.builder import BatchBuilder
+from runnel.records.compression import Compression
+from runnel.records.record import read_batches, read_records
+from runnel.runtime.partition import ACKS_ALL, Partition
+
+log = logging.getLogger("runnel.runtime")
+
+
+class GroupLog:
+    """Appends decisions to a partition and reads them back."""
+
+    def __init__(self, partition: Partition, compression: Compression, read_bytes: int, worker: Executor) -> None:
+        self.partition = partition
+        self._compression = compression
+        self._read_bytes = read_bytes
+        self._worker = worker
+
+    def append(self, records: Sequence[Record], now_ms: int, *, is_atomic: bool) -> None:
+        """Write records, all in one batch unless they may be parted; ApiError if they cannot be written."""
+        size_max = self.partition.config.max_message_bytes
+        builder = BatchBuilder(self._compression, size_bytes_max=size_max)
+        batches = [builder]
+        for record in records:
+            key, value = encode_record(record)
+            if not builder.append(now_ms, key, value):
+                if is_atomic:
+                    raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(records)} records do not fit into a batch")
+                builder = BatchBuilder(self._compression, size_bytes_max=size_max)
+                builder.append(now_ms, key, value)
+                batches.append(builder)
+        for filled in batches:
+            batch = memoryview(bytearray(filled.build()))
+            if len(batch) > size_max:
+                raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes")
+            self.partition.append(batch, read_header(batch), ACKS_ALL, now_ms)
+
+    async def read(self) -> AsyncIterator[list[Record]]:
+        """Everything in the log, piece by piece; the disk is waited for and records are decoded in a worker thread."""
+        storage = self.partition.log
+        loop = asyncio.get_running_loop()
+        offset = storage.log_start_offset
+        while offset < (end := self.partition.high_watermark):
+            found = storage.locate(offset, self._read_bytes, end, True)
+            data = await loop.run_in_executor(self._worker, found.read)
+            records, offset = await loop.run_in_executor(self._worker, self._decode, data, offset)
+            yield records
+
+    def _decode(self, data: bytes | bytearray | memoryview, offset: int) -> tuple[list[Record], int]:
+        """The records in some bytes of the log, and the offset behind them."""
+        records: list[Record] = []
+        next_offset = self.partition.high_watermark  # compaction may have emptied the rest
+        for position, header in read_batches(data):
+            next_offset = header.last_offset + 1
+            if header.is_control or header.is_transactional:
+                continue  # offsets of transactions count when their transaction is committed, which nobody can do yet
+            for stored in read_records(data, position):
+                if stored.offset >= offset and stored.key is not None:
+                    self._decode_one(stored.offset, stored.key, stored.value, records)
+        return records, next_offset
+
+    def _decode_one(self, offset: int, key: bytes, value: bytes | None, records: list[Record]) -> None:
+        try:
+            records.append(decode_record(key, value))
+        except UnknownRecord as unknown:
+            log.info("%s: passed over the record at offset %d: %s", self.partition.name, offset, unknown)
+        except CorruptRecord as error:
+            log.error("%s: the record at offset %d makes no sense: %s", self.partition.name, offset, error)

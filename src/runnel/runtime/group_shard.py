@@ -1,0 +1,125 @@
+"""The shell around one coordinator: its decisions written, replayed and answered in their order."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from runnel.base.clock import Clock
+from runnel.machines.group.append_error import answer_to_append_error
+from runnel.machines.group.coordinator import GroupCoordinator
+from runnel.machines.group.decision import Decision, Reply, Timer
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.message import Message
+from runnel.runtime.group_log import GroupLog
+from runnel.storage.error import StorageError
+
+log = logging.getLogger("runnel.runtime")
+
+Answer = asyncio.Future[Message]
+Decide = Callable[[GroupCoordinator, int, Answer], Decision]
+
+
+class GroupShard:
+    """The groups of one partition of `__consumer_offsets`."""
+
+    def __init__(
+        self,
+        machine: GroupCoordinator,
+        group_log: GroupLog,
+        clock: Clock,
+        set_timer: Callable[["GroupShard", Timer], None],
+    ) -> None:
+        self.machine = machine
+        self.is_loaded = False
+        self._log = group_log
+        self._clock = clock
+        self._set_timer = set_timer
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the partition was deleted."""
+        return self._log.partition.is_retired
+
+    async def load(self) -> None:
+        """Replay the log; the machine takes requests from then on."""
+        count = 0
+        async for records in self._log.read():
+            for record in records:
+                self.machine.replay(record)
+            count += len(records)
+        self.is_loaded = True
+        if count:
+            groups = len(self.machine.groups)
+            log.info("%s: %d records loaded, %d groups", self._log.partition.name, count, groups)
+        self.carry_out(self.machine.on_loaded(self._clock.now_ms()))
+
+    def ask(self, decide: Decide) -> Answer:
+        """Have the machine decide; the reply comes when what it rests on is committed."""
+        self.check_loaded()
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self.carry_out(decide(self.machine, self._clock.now_ms(), answer))
+        return answer
+
+    def check_loaded(self) -> None:
+        if not self.is_loaded:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def on_timer(self, key: tuple[str, ...]) -> None:
+        """A timer of the machine's has come."""
+        self.carry_out(self.machine.on_timer(self._clock.now_ms(), key))
+
+    def unload(self) -> None:
+        """Send everybody away who waits."""
+        if self.is_loaded:
+            self.is_loaded = False
+            self._answer(self.machine.on_unloaded().replies)
+
+    def carry_out(self, decision: Decision) -> None:
+        """Do what the machine has decided, in the order that `machines.group.decision` asks for."""
+        for timer in decision.timers:
+            self._set_timer(self, timer)
+        if decision.records:
+            try:
+                self._log.append(decision.records, self._clock.now_ms(), is_atomic=decision.is_atomic)
+            except ApiError as error:
+                self._fail(decision, error)
+                return
+            for record in decision.records:
+                self.machine.replay(record)
+        if decision.replies:
+            self._answer_when_committed(decision.replies)
+
+    def _fail(self, decision: Decision, error: ApiError) -> None:
+        code = answer_to_append_error(error.code)
+        log.warning("%s: a decision could not be written: %s", self._log.partition.name, error)
+        if decision.failed is not None:
+            self.carry_out(decision.failed(code))
+        else:
+            _refuse(decision.replies, code)
+
+    def _answer_when_committed(self, replies: list[Reply]) -> None:
+        end = self._log.partition.flush_end
+        if end is None:
+            self._answer(replies)
+        else:
+            end.add_done_callback(lambda flush: self._answer_after_flush(flush, replies))
+
+    def _answer_after_flush(self, flush: "asyncio.Future[StorageError | None]", replies: list[Reply]) -> None:
+        if flush.cancelled() or flush.result() is not None:
+            _refuse(replies, answer_to_append_error(ErrorCode.KAFKA_STORAGE_ERROR))
+        else:
+            self._answer(replies)
+
+    def _answer(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            answer = reply.token
+            # Whoever asked may be gone by now.
+            if isinstance(answer, asyncio.Future) and not answer.done():
+                answer.set_result(reply.response)
+
+
+def _refuse(replies: list[Reply], code: ErrorCode) -> None:
+    for reply in replies:
+        answer = reply.token
+        if isinstance(answer, asyncio.Future) and not answer.done():
+            answer.set_exception(ApiError(code))

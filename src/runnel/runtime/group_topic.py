@@ -1,0 +1,33 @@
+"""The topic in which groups keep their state: which partition a group belongs to, and how the topic is made."""
+
+from runnel.config.broker import BrokerConfig
+from runnel.config.policy import CLEANUP_POLICY
+from runnel.machines.controller.topic import NewTopic
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """The partition of a group, as Kafka computes it: by the absolute value of the hash of Java's strings."""
+    number = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        number = (31 * number + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    if number == 1 << 31:
+        return 0  # the one number that has no absolute value in Java
+    return min(number, (1 << 32) - number) % partition_count
+
+
+def offsets_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
+    """The topic as Kafka makes it; a cluster that is smaller than the replication factor has fewer replicas."""
+    configs = {"segment.bytes": str(config.offsets_topic_segment_bytes), "compression.type": "producer"}
+    if CLEANUP_POLICY.holds(("compact",)):
+        configs["cleanup.policy"] = "compact"
+    else:
+        configs["retention.ms"] = "-1"  # what cannot be compacted must be kept
+    return NewTopic(
+        OFFSETS_TOPIC,
+        config.offsets_topic_num_partitions,
+        min(config.offsets_topic_replication_factor, broker_count),
+        configs=configs,
+    )

@@ -1,0 +1,91 @@
+"""ListGroups, DescribeGroups and DeleteGroups: groups seen from outside."""
+
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.group_admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseResult,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from runnel.server.api import api
+from runnel.server.context import CLUSTER_NAME, GROUP_OPERATIONS, Operation, RequestContext, Resource
+from runnel.server.group_caller import ask_coordinator, check_group
+
+# --- ListGroups
+
+
+def fail_list(ctx: RequestContext, request: ListGroupsRequest, error: ApiError) -> ListGroupsResponse:  # noqa: ARG001
+    return ListGroupsResponse(error_code=error.code)
+
+
+@api(ListGroupsRequest, versions=(0, 5), fail=fail_list)
+async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """All groups to those who may see the cluster; to others, those that they may see."""
+    groups = [
+        group
+        for machine in ctx.broker.groups.machines()
+        for group in machine.list(request.states_filter, request.types_filter)
+    ]
+    if not ctx.is_allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        groups = [group for group in groups if ctx.is_allowed(Operation.DESCRIBE, Resource.GROUP, group.group_id)]
+    return ListGroupsResponse(groups=groups)
+
+
+# --- DescribeGroups
+
+
+def fail_describe(ctx: RequestContext, request: DescribeGroupsRequest, error: ApiError) -> DescribeGroupsResponse:  # noqa: ARG001
+    return DescribeGroupsResponse(
+        groups=[DescribeGroupsResponseGroup(group_id=name, error_code=error.code) for name in request.groups]
+    )
+
+
+@api(DescribeGroupsRequest, versions=(0, 6), fail=fail_describe)
+async def describe_groups(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Each group in detail, or what is wrong with it."""
+    groups = [_describe(ctx, name) for name in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = ctx.allowed_operations(GROUP_OPERATIONS, Resource.GROUP, group.group_id)
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(ctx: RequestContext, name: str) -> DescribeGroupsResponseGroup:
+    try:
+        check_group(ctx, Operation.DESCRIBE, name)
+        return ctx.broker.groups.machine(name).describe(name, ctx.version)
+    except ApiError as error:
+        return DescribeGroupsResponseGroup(group_id=name, error_code=error.code)
+
+
+# --- DeleteGroups
+
+
+def fail_delete(ctx: RequestContext, request: DeleteGroupsRequest, error: ApiError) -> DeleteGroupsResponse:  # noqa: ARG001
+    return DeleteGroupsResponse(results=[_undeleted(name, error) for name in dict.fromkeys(request.groups_names)])
+
+
+@api(DeleteGroupsRequest, versions=(0, 3), fail=fail_delete)
+async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Delete each group that has no members."""
+    return DeleteGroupsResponse(results=[await _delete(ctx, name) for name in dict.fromkeys(request.groups_names)])
+
+
+async def _delete(ctx: RequestContext, name: str) -> DeleteGroupsResponseResult:
+    try:
+        check_group(ctx, Operation.DELETE, name)
+        response = await ask_coordinator(
+            ctx, name, DeleteGroupsResponse, lambda machine, _, answer: machine.decide_delete(answer, [name])
+        )
+    except ApiError as error:
+        return _undeleted(name, error)
+    return response.results[0]
+
+
+def _undeleted(name: str, error: ApiError) -> DeleteGroupsResponseResult:
+    return DeleteGroupsResponseResult(group_id=name, error_code=error.code)

@@ -1,0 +1,165 @@
+"""OffsetCommit and OffsetDelete: how far groups have read."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.group_offset import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from runnel.protocol.primitive import ZERO_UUID
+from runnel.server.api import api
+from runnel.server.context import Operation, RequestContext, Resource
+from runnel.server.group_caller import ask_coordinator, caller_of, check_group
+
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+
+# --- OffsetCommit
+
+
+def fail_commit(ctx: RequestContext, request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:  # noqa: ARG001
+    indexes = [[partition.partition_index for partition in topic.partitions] for topic in request.topics]
+    topics = [_uncommitted(topic, own, error.code) for topic, own in zip(request.topics, indexes, strict=True)]
+    return OffsetCommitResponse(topics=topics)
+
+
+def _uncommitted(topic: OffsetCommitRequestTopic, indexes: Iterable[int], code: ErrorCode) -> OffsetCommitResponseTopic:
+    outcomes = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in indexes]
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=outcomes)
+
+
+@api(OffsetCommitRequest, versions=(2, 10), fail=fail_commit)
+async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Store the offsets of partitions that exist; the others are refused each on its own."""
+    check_group(ctx, Operation.READ, request.group_id)
+    refused: list[OffsetCommitResponseTopic] = []
+    topics = []
+    for topic in request.topics:
+        known = _known_part(ctx, topic, refused)
+        if known is not None:
+            topics.append(known)
+    if not topics:
+        return OffsetCommitResponse(topics=refused)
+    accepted = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        retention_time_ms=request.retention_time_ms,
+        topics=topics,
+    )
+    caller = caller_of(ctx)
+    try:
+        response = await ask_coordinator(
+            ctx,
+            request.group_id,
+            OffsetCommitResponse,
+            lambda machine, now_ms, answer: machine.decide_commit(now_ms, answer, caller, accepted),
+        )
+    except ApiError as error:
+        response = fail_commit(ctx, accepted, error)
+    return OffsetCommitResponse(topics=_merge(refused, response.topics))
+
+
+def _known_part(
+    ctx: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitRequestTopic | None:
+    """The partitions that exist, under their topic's name and id; what is wrong with the rest goes to `refused`."""
+    all_indexes = [partition.partition_index for partition in topic.partitions]
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    name = topic_name(ctx, topic.topic_id) if by_id else topic.name
+    if name is None:
+        refused.append(_uncommitted(topic, all_indexes, ErrorCode.UNKNOWN_TOPIC_ID))
+        return None
+    if not ctx.is_allowed(Operation.READ, Resource.TOPIC, name):
+        refused.append(_uncommitted(topic, all_indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        return None
+    known = ctx.broker.image.topics.get(name)
+    count = 0 if known is None else known.partition_count
+    missing = [index for index in all_indexes if not 0 <= index < count]
+    if missing:
+        refused.append(_uncommitted(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    partitions = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    if known is None or not partitions:
+        return None
+    return OffsetCommitRequestTopic(name=name, topic_id=known.topic_id, partitions=partitions)
+
+
+def topic_name(ctx: RequestContext, topic_id: UUID) -> str | None:
+    """The name of the topic with this id, if there is one."""
+    topic = None if topic_id == ZERO_UUID else ctx.broker.image.topics_by_id.get(topic_id)
+    return None if topic is None else topic.name
+
+
+def _merge(
+    refused: list[OffsetCommitResponseTopic], outcomes: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """The outcomes of one topic together, whoever they came from."""
+    merged = {(topic.name, topic.topic_id): topic for topic in refused}
+    for topic in outcomes:
+        # By name, the refusal of some partitions knows no id; by id, it knows no name.
+        for key in ((topic.name, ZERO_UUID), ("", topic.topic_id)):
+            if key in merged:
+                merged[key].partitions.extend(topic.partitions)
+                break
+        else:
+            merged[topic.name, topic.topic_id] = topic
+    return list(merged.values())
+
+
+# --- OffsetDelete
+
+
+def fail_delete(ctx: RequestContext, request: OffsetDeleteRequest, error: ApiError) -> OffsetDeleteResponse:  # noqa: ARG001
+    return OffsetDeleteResponse(error_code=error.code)
+
+
+@api(OffsetDeleteRequest, versions=(0, 0), fail=fail_delete)
+async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Forget offsets of topics that the group does not read."""
+    check_group(ctx, Operation.DELETE, request.group_id)
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    refused: list[OffsetDeleteResponseTopic] = []
+    known = [part for topic in request.topics if (part := _deletable_part(ctx, topic, refused)) is not None]
+    accepted = OffsetDeleteRequest(group_id=request.group_id, topics=known)
+    response = await ask_coordinator(
+        ctx,
+        request.group_id,
+        OffsetDeleteResponse,
+        lambda machine, _, answer: machine.decide_offset_delete(answer, accepted),
+    )
+    merged = {topic.name: topic for topic in refused}
+    for topic in response.topics:
+        merged.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name)).partitions.extend(topic.partitions)
+    response.topics = list(merged.values())
+    return response
+
+
+def _deletable_part(
+    ctx: RequestContext, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponseTopic]
+) -> OffsetDeleteRequestTopic | None:
+    known = ctx.broker.image.topics.get(topic.name)
+    count = 0 if known is None else known.partition_count
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not ctx.is_allowed(Operation.READ, Resource.TOPIC, topic.name):
+        count, error = 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    missing = [partition for partition in topic.partitions if not 0 <= partition.partition_index < count]
+    if missing:
+        outcomes = [
+            OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
+            for partition in missing
+        ]
+        refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=outcomes))
+    partitions = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    return OffsetDeleteRequestTopic(name=topic.name, partitions=partitions) if partitions else None

@@ -1,0 +1,110 @@
+"""What a coordinator finds again after a restart, and what happens when its topic or its disk is gone."""
+
+import asyncio
+
+import pytest
+from tests.unit.sample import BrokerInMemory
+from tests.unit.server.handlers.member import coordinator, enter, fetch_old, join, pass_time
+from tests.unit.server.handlers.peer import peer
+from tests.unit.server.handlers.sensible import commit
+
+from runnel.machines.group.record.format import decode_record
+from runnel.machines.group.record.offset import OffsetCommitKey, OffsetCommitValue
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.coordinator import FindCoordinatorRequest
+from runnel.protocol.messages.group import (
+    HeartbeatRequest,
+)
+from runnel.protocol.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
+from runnel.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from runnel.records.record import read_batches, read_records
+from runnel.runtime.group_topic import OFFSETS_TOPIC, partition_for
+from runnel.storage.error import StorageError
+
+# --- restarts and failures
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+async def test_a_restart_finds_groups_and_offsets_again(is_killed: bool) -> None:
+    machine = BrokerInMemory()
+    async with coordinator(machine) as client:
+        topic_id = await client.create("t", 1)
+        member_id = await enter(client)
+        request = commit("g", "t", topic_id, 9)
+        request.member_id, request.generation_id_or_member_epoch = member_id, 1
+        await client.ask(request, 9)
+        await client.ask(commit("simple", "t", topic_id, 9), 9)
+        await client.ask(DeleteGroupsRequest(groups_names=["simple"]))
+        if is_killed:
+            await machine.kill(client.broker)
+    async with coordinator(machine) as client:
+        assert [group.group_id for group in (await client.ask(ListGroupsRequest())).groups] == ["g"]
+        assert (await client.ask(fetch_old(), 7)).topics[0].partitions[0].committed_offset == 1
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+        assert (await client.ask(beat)).error_code == 0
+        await pass_time(client, 10_000)
+        assert (await client.ask(beat)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_while_it_loads_a_coordinator_says_so() -> None:
+    machine = BrokerInMemory()
+    async with coordinator(machine) as client:
+        topic_id = await client.create("t", 1)
+        member_id = await enter(client)
+        await client.ask(commit("simple", "t", topic_id, 9), 9)
+    async with peer(machine) as client:
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert (await client.ask(join())).error_code == loading
+        assert (await client.ask(fetch_old(), 7)).error_code == loading
+        assert (await client.ask(ListGroupsRequest())).error_code == loading
+        # Members are not sent away for that.
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+        assert (await client.ask(beat)).error_code == 0
+        await client.broker.groups.loaded()
+        assert (await client.ask(join())).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+async def test_the_log_holds_what_kafka_would_write() -> None:
+    async with coordinator() as client:
+        topic_id = await client.create("t", 1)
+        await client.ask(commit("g", "t", topic_id, 9), 9)
+        partition = client.broker.replicas.get(OFFSETS_TOPIC, partition_for("g", 3))
+        data = partition.log.read(0, 1 << 20, partition.high_watermark, True)
+        stored = [record for position, _ in read_batches(data) for record in read_records(data, position)]
+        (record,) = [decode_record(one.key or b"", one.value) for one in stored]
+        assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
+        now_ms = client.machine.clock.time_ms
+        assert record.value == OffsetCommitValue(offset=1, metadata="note", commit_timestamp=now_ms, topic_id=topic_id)
+
+
+async def test_a_topic_of_groups_that_is_deleted_is_made_anew() -> None:
+    async with coordinator() as client:
+        topic_id = await client.create("t", 1)
+        await client.ask(commit("g", "t", topic_id, 9), 9)
+        await enter(client, "h")
+        second = await client.ask(join("h"))
+        waiting = asyncio.get_running_loop().create_task(client.ask(join("h", second.member_id)))
+        await asyncio.sleep(0)
+        await client.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=OFFSETS_TOPIC)], timeout_ms=1000))
+        assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+        assert (await client.ask(fetch_old(), 7)).error_code == ErrorCode.NOT_COORDINATOR
+        await client.ask(FindCoordinatorRequest(coordinator_keys=["g"]))
+        assert (await client.ask(fetch_old(), 7)).topics[0].partitions[0].committed_offset == -1
+
+
+async def test_a_disk_that_fails_is_told_as_a_lost_coordinator(caplog: pytest.LogCaptureFixture) -> None:
+    async with coordinator() as client:
+        topic_id = await client.create("t", 1)
+        await enter(client)
+
+        def fail(*_: object) -> int:
+            raise StorageError("/data", OSError(28, "No space left on device"))
+
+        partition = client.broker.replicas.get(OFFSETS_TOPIC, partition_for("simple", 3))
+        partition.log.append = fail  # type: ignore[method-assign,assignment]
+        answer = await client.ask(commit("simple", "t", topic_id, 9), 9)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert "cannot be written" in caplog.text
+        del partition.log.append
+        answer = await client.ask(commit("simple", "t", topic_id, 9), 9)
+        assert answer.topics[0].partitions[0].error_code == 0
