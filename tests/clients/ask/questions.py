@@ -1,6 +1,18 @@
 """Every question, by name."""
 
-from tests.clients.ask import batch, config, fetch, frame, offset, produce, sequence, timestamp, topic
+from tests.clients.ask import (
+    batch,
+    config,
+    fetch,
+    frame,
+    group,
+    group_offset,
+    offset,
+    produce,
+    sequence,
+    timestamp,
+    topic,
+)
 from tests.clients.ask.asker import QUESTIONS, Asker
 
 __all__ = [
@@ -10,6 +22,8 @@ __all__ = [
     "config",
     "fetch",
     "frame",
+    "group",
+    "group_offset",
     "offset",
     "produce",
     "sequence",

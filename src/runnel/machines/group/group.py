@@ -16,8 +16,8 @@ CheckPartition = Callable[[str, UUID, int], None]
 class GroupType(StrEnum):
     """The kinds of groups, as ListGroups names them."""
 
-    CLASSIC = "Classic"
-    CONSUMER = "Consumer"
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def test_a_write_that_fails_leaves_the_group_as_it_was() -> None:
     script = Script(foo=4)
     member = mixed_group(script)
     decision = script.coordinator.on_timer(script.now_ms, ("consumer-session", "g", "new"))
-    assert script.coordinator.groups["g"].group_type == "Classic"
+    assert script.coordinator.groups["g"].group_type == "classic"
     assert decision.failed is not None
     script.carry_out(decision.failed(ErrorCode.NOT_ENOUGH_REPLICAS))
     assert script.coordinator.groups["g"].group_type == "Consumer"

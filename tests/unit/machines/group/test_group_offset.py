@@ -64,7 +64,7 @@ def test_a_consumer_without_a_group_commits_and_reads() -> None:
         "g",
         "",
         "Empty",
-        "Classic",
+        "classic",
     )
 
 

@@ -77,7 +77,7 @@ async def test_a_member_joins_works_and_leaves() -> None:
         assert (member.member_metadata, member.member_assignment) == (b"sub", b"all")
         listed = (await client.ask(ListGroupsRequest(states_filter=["stable"], types_filter=["Classic"]))).groups
         assert [(group.group_id, group.group_state, group.group_type) for group in listed] == [
-            ("g", "Stable", "Classic")
+            ("g", "Stable", "classic")
         ]
         left = await client.ask(
             LeaveGroupRequest(group_id="g", members=[LeaveGroupRequestMember(member_id=member_id, reason="done")])
