@@ -88,6 +88,11 @@ COMPACTION_THREADS_MAX = 16
 # Segments that one compacted segment may take the place of: while it does, each of them is open for its readers.
 COMPACTION_GROUP_SEGMENTS_MAX = 64
 
+# How much a throttled thread that was woken late may catch up with (Kafka's period), and the shortest rest: shorter
+# ones are mostly waking up.
+THROTTLE_CREDIT_MS = 300
+THROTTLE_REST_MS_MIN = 20
+
 # What compaction reads and writes at once, however little log.cleaner.io.buffer.size asks for.
 COMPACTION_CHUNK_BYTES_MIN = 16 * 1024
 
