@@ -187,7 +187,7 @@ def test_a_write_that_fails_leaves_the_group_as_it_was() -> None:
     assert script.coordinator.groups["g"].group_type == "classic"
     assert decision.failed is not None
     script.carry_out(decision.failed(ErrorCode.NOT_ENOUGH_REPLICAS))
-    assert script.coordinator.groups["g"].group_type == "Consumer"
+    assert script.coordinator.groups["g"].group_type == "consumer"
     assert script.beat("new", 2) == "new@2"
     assert script.classic_beat("old", member, 2) == "NONE"
 
