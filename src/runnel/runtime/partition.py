@@ -185,7 +185,8 @@ class Partition:
 
     def _advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         # With one replica in sync, what is written is replicated.
-        self.high_watermark = max(self.high_watermark, offset)
+        if offset > self.high_watermark:  # noqa: PLR1730  each append comes here, and a call of max costs more
+            self.high_watermark = offset
         self.log.producers.acknowledge(self.high_watermark)
         if self._waiters:
             for waiter in tuple(self._waiters):

@@ -227,9 +227,13 @@ class Segment(SegmentFile):
 
     def is_index_full(self, index_bytes_max: int) -> bool:
         """Whether the next index entry might not fit. The time index keeps room for the entry of sealing."""
+        # Every append asks, so what is in memory is not asked for in the long way.
+        offset_index, time_index = self._offset_index, self._time_index
+        if offset_index is None or time_index is None:
+            offset_index, time_index = self.offset_index, self.time_index
         return (
-            len(self.offset_index) >= index_bytes_max // OFFSET_ENTRY_SIZE
-            or len(self.time_index) >= index_bytes_max // TIME_ENTRY_SIZE - 1
+            len(offset_index) >= index_bytes_max // OFFSET_ENTRY_SIZE
+            or len(time_index) >= index_bytes_max // TIME_ENTRY_SIZE - 1
         )
 
     def append(self, data: Buffer, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
