@@ -105,7 +105,7 @@ class Broker:
         self.controller = Controller(self.metadata, [self.broker_id], self.replicas.settled)
         self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
         self.groups = GroupCoordinators(
-            self.config,
+            lambda: self.config,
             self.clock,
             self.image,
             self.replicas,

@@ -12,11 +12,13 @@ from uuid import UUID, uuid4
 
 from runnel.base.clock import Clock
 from runnel.config.broker import BrokerConfig
+from runnel.config.group import GroupConfig
 from runnel.config.unit import MINUTE_MS
 from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import Record, TopicRecord, TopicRemoved
+from runnel.machines.controller.record import ConfigKind, Record, TopicRecord, TopicRemoved
 from runnel.machines.controller.topic import NewTopic
 from runnel.machines.group.classic_setting import ClassicGroupSetting
+from runnel.machines.group.consumer_setting import ConsumerGroupSetting, consumer_group_setting
 from runnel.machines.group.coordinator import GroupCoordinator
 from runnel.machines.group.decision import Timer
 from runnel.machines.group.offset_coordinator import OffsetSetting
@@ -38,7 +40,7 @@ class GroupCoordinators:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: Callable[[], BrokerConfig],
         clock: Clock,
         image: ClusterImage,
         replicas: Replicas,
@@ -89,7 +91,7 @@ class GroupCoordinators:
             return
         async with self._making:
             if OFFSETS_TOPIC not in self._image.topics:
-                await self._create_topic(offsets_topic(self._config, broker_count=1))
+                await self._create_topic(offsets_topic(self._config(), broker_count=1))
             if not self._shards:
                 self.start()
                 await self.loaded()
@@ -135,15 +137,27 @@ class GroupCoordinators:
             partition = self._replicas.get(OFFSETS_TOPIC, index)
         except ApiError as error:
             raise ApiError(ErrorCode.NOT_COORDINATOR, error.message) from error
-        config = self._config
+        config = self._config()
         compression = Compression(config.offsets_topic_compression_codec)
         group_log = GroupLog(partition, compression, config.offsets_load_buffer_size, self._worker)
-        machine = GroupCoordinator(_classic_setting(config), _offset_setting(config), lambda: str(uuid4()))
+        machine = GroupCoordinator(
+            _classic_setting(config),
+            _offset_setting(config),
+            lambda: str(uuid4()),
+            self._image,
+            self._consumer_setting,
+        )
         shard = self._shards[index] = GroupShard(machine, group_log, self._clock, self._set_timer)
         task = asyncio.get_running_loop().create_task(self._load(shard, partition.name))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
         return shard
+
+    def _consumer_setting(self, group_id: str) -> ConsumerGroupSetting:
+        config = self._config()
+        return consumer_group_setting(
+            GroupConfig.resolve(self._image.config(ConfigKind.GROUP, group_id), config), config
+        )
 
     async def _load(self, shard: GroupShard, name: str) -> None:
         try:
@@ -155,18 +169,23 @@ class GroupCoordinators:
 
     def on_records(self, records: Sequence[Record]) -> None:
         """Topics came or went."""
+        changed: set[str] = set()
+        created = False
         deleted = []
         for record in records:
             if isinstance(record, TopicRecord):
+                created |= record.name not in self._topic_ids
                 self._topic_ids[record.name] = record.topic_id
+                changed.add(record.name)
             elif isinstance(record, TopicRemoved) and record.name in self._topic_ids:
                 deleted.append((record.name, self._topic_ids.pop(record.name)))
+                changed.add(record.name)
         if any(name == OFFSETS_TOPIC for name, _ in deleted):
             self._unload_all()
-        if deleted:
-            for shard in self._shards.values():
-                if shard.is_loaded:
-                    shard.carry_out(shard.machine.on_topics_deleted(deleted))
+        for shard in self._shards.values() if changed else ():
+            shard.machine.on_topics(self._clock.now_ms(), changed, created=created)
+            if deleted and shard.is_loaded:
+                shard.carry_out(shard.machine.on_topics_deleted(deleted))
 
     def _unload_all(self) -> None:
         for shard in self._shards.values():
