@@ -124,6 +124,9 @@ def _look_through(fs: FileSystem, directory: str, settle: Callable[[], None], te
         except StorageError as error:
             if error.cause.errno != errno.ENOENT:
                 yield Finding(error.path, str(error.cause.strerror or error.cause))
+    epochs = os.path.join(directory, EPOCH_FILE_NAME)
+    if trail.has_epochs and not fs.exists(epochs):
+        yield Finding(epochs, "missing")
     if key is not None:
         yield from _check_points(folder, key, points, bases[0], trail.next_offset, is_clean)
 

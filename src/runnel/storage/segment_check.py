@@ -45,6 +45,11 @@ class LogTrail:
         self._epochs = EpochCache.load(fs, directory)
         self._latest_epoch = NO_EPOCH
 
+    @property
+    def has_epochs(self) -> bool:
+        """Whether a batch said under which leader it was written."""
+        return self._latest_epoch != NO_EPOCH
+
     def check_epoch(self, header: BatchHeader) -> str:
         """What is wrong with the leader epoch of a batch; an empty text for nothing."""
         epoch = header.partition_leader_epoch
@@ -54,9 +59,8 @@ class LogTrail:
             # A running broker may just have begun another one.
             self._epochs = EpochCache.load(self.fs, self.directory)
             known = self._epochs.epoch_for(header.base_offset)
-            # Below its first entry the cache has forgotten what DeleteRecords let go.
-            is_forgotten = known == NO_EPOCH and self._epochs.starts
-            if known != epoch and not is_forgotten:
+            # Below its first entry, or without any, the cache has forgotten what DeleteRecords let go.
+            if known not in (epoch, NO_EPOCH):
                 return f"leader epoch {epoch} where leader-epoch-checkpoint has {known}"
         self._latest_epoch = epoch
         return ""

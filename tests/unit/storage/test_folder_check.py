@@ -181,6 +181,8 @@ def test_epochs_have_to_agree() -> None:
     assert "epoch 2 from 40 after epoch 5 from 20" in texts
     fs.write_file(path, b"0\n7\n0 0\n")
     assert any("does not read as a checkpoint" in finding.text for finding in check(fs))
+    fs.remove(path)
+    assert check(fs) == [Finding(path, "missing")]
 
 
 def test_names_have_to_be_those_of_segments() -> None:
@@ -265,3 +267,13 @@ def test_what_is_found_beside_a_broker_is_looked_at_again() -> None:
     fs.write_file(path, b"")
     assert [finding.path for finding in check(fs)] == [path]
     assert check_partition(fs, DIRECTORY, lambda: fs.write_file(path, good), lambda *_: None) == []
+
+
+def test_epochs_of_records_that_were_deleted_may_be_forgotten() -> None:
+    """DeleteRecords and a truncation to the same offset leave a batch that nobody reads, and an empty checkpoint."""
+    fs, log_dir = make_folder(is_closed=False)
+    log = log_dir.logs["t", 0]
+    log.advance_log_start(2)
+    log.truncate_to(2)
+    assert log.epochs.starts == ()
+    assert check(fs) == []
