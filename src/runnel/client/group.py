@@ -32,6 +32,7 @@ from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 _log = logging.getLogger(__name__)
 
 _COMMIT_INTERVAL_MIN_S = 0.01
+_LAST_COMMIT_TIMEOUT_S = 10.0  # a program that ends must not hang on a broker that is gone
 _NOT_MODERN = frozenset(
     {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_ID_NOT_FOUND}
 )
@@ -116,17 +117,22 @@ class Group:
             self._steps.popleft().done.cancel()
         self._is_commit_due = False
         self._fetcher.has_notice = False
+        try:
+            async with asyncio.timeout(_LAST_COMMIT_TIMEOUT_S):
+                await self._commit_quietly(self.positions())
+        except TimeoutError:
+            _log.warning("the last commit of group %s was not answered in time", self.coordinator.group_id)
+            self._commits_at_end = False
         if not self.owned:
-            await self._commit_quietly(self.positions())
             return None
-        step = Step(StepKind.REVOKE, self.owned)
-        self._steps.append(step)
+        self._steps.append(Step(StepKind.REVOKE, self.owned))
         return await self.begin_step()
 
     async def end_leaving(self) -> None:
         """Tell the coordinator, and subscribe to nothing."""
         self.subscription.set((), None)
         self._commits_at_end = True
+        self._fetcher.fatal = None
         member, self._member = self._member, None
         if member is not None:
             await member.leave()

@@ -30,7 +30,6 @@ from runnel.protocol.messages.group import (
 _log = logging.getLogger(__name__)
 
 _OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED, *_OUT})
 _JOIN_MARGIN_MS = 5_000  # the coordinator answers when the slowest member has come, or a little later
 _LEAVE_TIMEOUT_MS = 5_000
 _MISSING_TOPIC_AGE_S = 1.0
@@ -135,12 +134,12 @@ class ClassicMember:
             except (BrokerUnavailable, RequestTimeout) as error:
                 _log.info("joining group %s: %s", self._host.coordinator.group_id, error)
             except ApiError as error:
+                if error.code is ErrorCode.MEMBER_ID_REQUIRED:
+                    continue  # the second step follows at once (KIP-394)
                 if error.code in _OUT:
                     await self._start_over(error.code)
-                elif error.code not in _AGAIN and not error.code.retriable:
+                elif error.code is not ErrorCode.REBALANCE_IN_PROGRESS and not error.code.retriable:
                     raise
-                if error.code in _AGAIN:
-                    continue  # there is nothing to wait for
             failure_count += 1
             await asyncio.sleep(self._host.cluster.backoff.wait_s(failure_count))
 

@@ -100,7 +100,6 @@ class ModernMember:
     # --- heartbeats
 
     async def _beat(self) -> None:
-        self._names = await self._host.subscription.find_names(self._host.cluster) if self._matches_here else []
         while True:
             self._wake.clear()
             try:
@@ -113,7 +112,8 @@ class ModernMember:
                 if error.code in _OUT:
                     await self._start_over(error.code)
                 elif error.code is ErrorCode.INVALID_REGULAR_EXPRESSION and not self._matches_here:
-                    await self._match_here(error)
+                    _log.info("the coordinator does not know this expression, so it is matched here: %s", error)
+                    self._host.subscription.match_here()
                 elif error.code.retriable:
                     await self._recover(error)
                 else:
@@ -138,6 +138,7 @@ class ModernMember:
         version = connection.version(ConsumerGroupHeartbeatRequest)
         if not self._member_id and version >= _OWN_ID_VERSION:
             self._member_id = str(uuid.uuid4())
+        await self._prepare_names(version)
         number, owned = self._host.subscription.number, set(self._settled)
         reply = await coordinator.request(self._build(version, owned), ConsumerGroupHeartbeatResponse, lane=self)
         if reply.error_code:
@@ -166,12 +167,9 @@ class ModernMember:
         if is_full or owned != self._sent_owned:
             request.topic_partitions = self._by_topic_id(owned)
         if is_full or subscription.number != self._sent_subscription:
-            expression = None if version < _OWN_ID_VERSION else subscription.broker_expression
-            if subscription.pattern is not None and expression is None:
-                request.subscribed_topic_names = sorted(self._names)
-            else:
-                request.subscribed_topic_names = sorted(subscription.names)
-            request.subscribed_topic_regex = None if version < _OWN_ID_VERSION else expression or ""
+            request.subscribed_topic_names = sorted(self._names if self._matches_here else subscription.names)
+            if version >= _OWN_ID_VERSION:
+                request.subscribed_topic_regex = subscription.broker_expression or ""
         return request
 
     def _by_topic_id(self, owned: set[TopicPartition]) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
@@ -226,7 +224,7 @@ class ModernMember:
         names = {topic.topic_id: name for name, topic in cluster.view.topics.items()}
         if not target.keys() <= names.keys():
             try:
-                view = await cluster.refresh(None)
+                view = await cluster.refresh(self._host.subscription.names or None)
                 names = {topic.topic_id: name for name, topic in view.topics.items()}
             except (ClientError, ApiError, RemoteProtocolError) as error:
                 _log.info("looking for the topics of group %s: %s", self._host.coordinator.group_id, error)
@@ -245,10 +243,13 @@ class ModernMember:
         subscription = self._host.subscription
         return subscription.pattern is not None and subscription.broker_expression is None
 
-    async def _match_here(self, error: ApiError) -> None:
-        _log.info("the coordinator does not know this regular expression, so it is matched here: %s", error)
-        self._host.subscription.match_here()
-        self._names = await self._host.subscription.find_names(self._host.cluster)
+    async def _prepare_names(self, version: int) -> None:
+        """Match the pattern of a new subscription, if that is for us to do."""
+        subscription = self._host.subscription
+        if subscription.broker_expression is not None and version < _OWN_ID_VERSION:
+            subscription.match_here()
+        if self._matches_here and subscription.number != self._sent_subscription:
+            self._names = await subscription.find_names(self._host.cluster)
 
     async def _match(self) -> None:
         """Look for topics of the pattern now and then."""
