@@ -33,7 +33,8 @@ class Broker:
     """A real broker on 127.0.0.1 in a background thread of this process.
 
     Its data is in a temporary folder that goes away with it, unless you name one. Options have
-    Kafka's names: `Broker({"num.partitions": 3})`.
+    Kafka's names: `Broker({"num.partitions": 3})`. Their defaults are a broker's, but for
+    `group.initial.rebalance.delay.ms`, which is 0, so that the first member of a group need not wait.
 
     It can be stopped and restarted, always cleanly. What a kill -9 leaves behind cannot be had
     inside one process: start `runnel start` as a child process and kill that.
@@ -67,7 +68,12 @@ class Broker:
             raise RuntimeError("the broker is running already")
         if self._data is None:
             self._data = Path(tempfile.mkdtemp(prefix="runnel-"))
-        options = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}", "log.dirs": str(self._data), **self._options}
+        options = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "log.dirs": str(self._data),
+            "group.initial.rebalance.delay.ms": "0",  # a test has no fleet of members to wait for
+            **self._options,
+        }
         self._config = BrokerConfig(options)
         started: Future[str] = Future()
         self._thread = threading.Thread(

@@ -1,6 +1,7 @@
 """Members that are thrown out, fenced or interrupted, and subscriptions that brokers do not understand."""
 
 import asyncio
+import os
 import re
 import uuid
 from collections.abc import Callable
@@ -12,9 +13,13 @@ import runnel
 from runnel.client.backoff import Deadline
 from runnel.client.cluster import Cluster
 from runnel.client.group_coordinator import Coordinator
+from runnel.protocol.api_key import ApiKey
 from runnel.protocol.message import Message
 from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from runnel.protocol.messages.group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
+from runnel.testing import Broker
+
+from .conftest import QUICK_GROUPS
 
 Shared = Callable[..., str]
 Settings = dict[str, str]
@@ -163,6 +168,29 @@ def test_a_topic_that_comes_later_is_read(
         assert consumer.poll(0.3) == []
         shared(1, 2)
         assert read(consumer, 2) == [0, 1]
+
+
+def test_a_group_finds_itself_again_after_a_restart(
+    group_id: str, membership: Settings, group_apis: frozenset[int], topic: str
+) -> None:
+    """Runnel's own broker alone: Kafka cannot be started again on the same port here."""
+    needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if "group_protocol" in membership else ApiKey.JOIN_GROUP
+    if needed not in group_apis or os.environ.get("RUNNEL_TEST_TARGET") == "kafka":
+        pytest.skip(f"this broker has no {needed.name}, or is not ours to restart")
+    with Broker(QUICK_GROUPS) as broker:
+        broker.create_topic(topic, 1)
+        send(broker.bootstrap_servers, topic, 0, 1, 2)
+        with consumer_of(broker.bootstrap_servers, group_id, membership).subscribe(topic) as consumer:
+            assert read(consumer, 3) == [0, 1, 2]
+            consumer.commit()
+            broker.restart()
+            send(broker.bootstrap_servers, topic, 3)
+            assert read(consumer, 1) == [3]
+            consumer.commit()
+            assert consumer.committed()[runnel.TopicPartition(topic, 0)] == (4, "", 0)
+        with consumer_of(broker.bootstrap_servers, group_id, membership).subscribe(topic) as consumer:
+            send(broker.bootstrap_servers, topic, 4)
+            assert read(consumer, 1) == [4]
 
 
 def test_a_group_is_needed_for_what_belongs_to_groups() -> None:
