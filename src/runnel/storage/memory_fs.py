@@ -87,11 +87,9 @@ class MemoryFileSystem:
     def kill(self) -> None:
         """The process is gone, the machine runs on: everything written is there, synced or not.
 
-        Only what a sync failed to write may be gone, since nothing keeps its pages in memory.
+        Only what a sync failed to write is gone, since nothing keeps its pages in memory.
         """
-        for content in contents(self._root):
-            if self.random.random() < 0.5:
-                content.evict()
+        self._root.evict()
         self._restart()
 
     def _restart(self) -> None:

@@ -100,6 +100,7 @@ class MemoryNames:
         self.nodes: dict[str, MemoryNode] = {}
         self._disk: dict[str, MemoryNode] = {}
         self._changes: list[dict[str, MemoryNode | None]] = []
+        self._is_suspect = False
 
     def change(self, change: "dict[str, MemoryNode | None]") -> None:
         _apply_names(self.nodes, change)
@@ -114,11 +115,23 @@ class MemoryNames:
         """Forget the changes that are not on the disk."""
         self._disk = self._survive(random)
         self._changes = []
+        self._is_suspect = True
+
+    def evict(self) -> None:
+        """Drop what is clean, here and below."""
+        if self._is_suspect:
+            self.nodes = dict(self._disk)
+            for change in self._changes:
+                _apply_names(self.nodes, change)
+            self._is_suspect = False
+        for node in self.nodes.values():
+            node.evict()
 
     def lose_power(self, random: Random) -> None:
         self.nodes = self._survive(random)
         self._disk = dict(self.nodes)
         self._changes = []
+        self._is_suspect = False
         for node in self.nodes.values():
             node.lose_power(random)
 
