@@ -100,11 +100,12 @@ def write_clean_mark(fs: FileSystem, directory: str, broker_epoch: int) -> None:
 def take_clean_mark(fs: FileSystem, directory: str) -> bool:
     """Whether the last stop was clean. The mark is removed: a crash while loading is no clean stop."""
     path = os.path.join(directory, CLEAN_FILE_NAME)
-    if not fs.exists(path):
-        return False
+    is_clean = fs.exists(path)
     fs.remove(path)
+    # Also when it is not there: a start that was killed may have removed it without a sync, and after
+    # a power loss it would be back and vouch for logs that have grown since.
     fs.sync_directory(directory)
-    return True
+    return is_clean
 
 
 def write_properties(fs: FileSystem, path: str, properties: Mapping[str, str]) -> None:

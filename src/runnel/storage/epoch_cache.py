@@ -91,6 +91,12 @@ class EpochCache:
             first = EpochStart(self._starts[after - 1].epoch, start_offset)
             self._starts = [first, *self._starts[after:]]
 
+    def prepend(self, starts: list[EpochStart]) -> None:
+        """Know of epochs, or of an earlier start of the first, that came before all that are known."""
+        if starts and self._starts:
+            later = self._starts[1:] if starts[-1].epoch == self._starts[0].epoch else self._starts
+            self._starts = [*starts, *later]
+
     def clear(self) -> None:
         if self._starts:
             self._replace([])

@@ -1,6 +1,8 @@
 """What a disk or an operating system did to us."""
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _SHORTAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE})
 
@@ -22,3 +24,17 @@ class StorageError(Exception):
         takes its log folder offline.
         """
         return self.cause.errno in _SHORTAGE and not self.is_sync
+
+
+@contextmanager
+def passing_over_shortage() -> Iterator[None]:
+    """Go on where a full or read-only disk refuses something that is only nice to have.
+
+    Any other failure is raised: a failed fsync that nobody hears of may have dropped more than the
+    file it was for.
+    """
+    try:
+        yield
+    except StorageError as error:
+        if not error.is_shortage:
+            raise

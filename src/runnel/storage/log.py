@@ -348,7 +348,7 @@ class Log:
         with self._folder.judging(is_fatal=True):
             keep = self._floor(offset) + 1
             found = self.segments[keep - 1].find(offset)
-            self._lower_recovery_point(offset if found is None else min(offset, found[1].base_offset))
+            self._lower_checkpoints(offset if found is None else min(offset, found[1].base_offset))
             # From the end, so that a crash in between leaves no gap.
             while len(self.segments) > keep:
                 removed = self.segments.pop()
@@ -364,24 +364,33 @@ class Log:
         """Drop everything and begin again at `offset`."""
         self.swaps.finish()
         with self._folder.judging(is_fatal=True):
-            self._lower_recovery_point(offset)
+            # So low that a start after a crash in between sees the gap which a few survivors leave.
+            self._lower_checkpoints(min(offset, self.segments[0].base_offset))
             for segment in reversed(self.segments):
                 segment.delete()
             self._name_count += 1
+            # Before there is a segment again that they could belong to.
+            remove_snapshots(self._folder.fs, self.directory, above=-1)
+            self._folder.fs.sync_directory(self.directory)
             self.segments = [self._create_segment(offset)]
             self._active = self.segments[0]
             self.log_start_offset = self.log_end_offset = offset
             self.epochs.clear()
             self._after_truncation()
 
-    def _lower_recovery_point(self, offset: int) -> None:
+    def _lower_checkpoints(self, end_offset: int) -> None:
+        """Before the log ends at `end_offset`, see that no checkpoint is above that.
+
+        A recovery point there would vouch for what comes next, and a start there would throw it away.
+        """
         self.truncation_count += 1
-        self._flush_offset = min(self._flush_offset, offset)
-        is_cleaned = self.cleaner_offset is not None and offset < self.cleaner_offset
+        self._flush_offset = min(self._flush_offset, end_offset)
+        is_cleaned = self.cleaner_offset is not None and end_offset < self.cleaner_offset
         if is_cleaned:
-            self.cleaner_offset = offset
-        if is_cleaned or offset < self.recovery_point:
-            self.recovery_point = min(offset, self.recovery_point)
+            self.cleaner_offset = end_offset
+        if is_cleaned or end_offset < self.recovery_point or end_offset < self.log_start_offset:
+            self.recovery_point = min(self.recovery_point, end_offset)
+            self.log_start_offset = min(self.log_start_offset, end_offset)
             self.on_truncation()
 
     def _after_truncation(self) -> None:
@@ -425,11 +434,15 @@ class Log:
         if count == len(self.segments):
             self.roll()
         invariant(count < len(self.segments), "the last segment stays")
-        deleted = self.segments[:count]
-        self.segments = self.segments[count:]
-        self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
-        for segment in deleted:
-            segment.delete()
+        self.advance_log_start(max(self.log_start_offset, self.segments[count].base_offset))
+        # What stays must be there before anything goes, and go one after the other: a power loss that
+        # undoes some of it would else leave nothing, or a hole behind which all is taken for a lost tail.
+        self._folder.fs.sync_directory(self.directory)
+        for _ in range(count):
+            self.segments[0].delete()
+            self._folder.fs.sync_directory(self.directory)
+            # Only now: one that the disk does not let go of would be in the way of the next start.
+            self.segments = self.segments[1:]
         remove_snapshots(self._folder.fs, self.directory, below=self.segments[0].base_offset)
 
     # Ending

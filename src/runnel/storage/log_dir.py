@@ -155,7 +155,7 @@ class LogDir:
             self._write_recovery_points()
 
     def _add(self, key: TopicPartition, log: Log) -> None:
-        log.on_truncation = self._lower_offsets
+        log.on_truncation = self._write_offsets
         self.logs[key] = log
         self._stale.discard(key)
 
@@ -281,20 +281,22 @@ class LogDir:
     def checkpoint(self) -> None:
         """Write down where recovery has to begin and where logs begin."""
         with self._folder.judging():
-            self._write_recovery_points()
-            self.checkpoint_cleaner()
-            with self._checkpoint_lock:
-                starts = {
-                    key: log.log_start_offset
-                    for key, log in tuple(self.logs.items())
-                    if log.log_start_offset > log.segments[0].base_offset
-                }
-                write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
-                self._stale.clear()
+            self._write_offsets()
 
-    def _lower_offsets(self) -> None:
+    def _write_offsets(self) -> None:
         self._write_recovery_points()
         self.checkpoint_cleaner()
+        self._write_starts()
+
+    def _write_starts(self) -> None:
+        with self._checkpoint_lock:
+            starts = {
+                key: log.log_start_offset
+                for key, log in tuple(self.logs.items())
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+            write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
+            self._stale.clear()
 
     def checkpoint_cleaner(self) -> None:
         """Write down up to where logs have been compacted."""

@@ -15,11 +15,13 @@ knowledge of what was flushed, every gap in a log that may be compacted is.
 import logging
 import os
 from bisect import bisect_right
+from contextlib import suppress
 
 from runnel.base.clock import Clock
+from runnel.protocol.errors import ApiError
 from runnel.records.error import CorruptBatch, RecordError
 from runnel.storage.batch_walk import walk_batches
-from runnel.storage.epoch_cache import EpochCache
+from runnel.storage.epoch_cache import NO_EPOCH, EpochCache, EpochStart
 from runnel.storage.folder import Folder
 from runnel.storage.log import Log
 from runnel.storage.log_config import INT64_MAX, LogConfig
@@ -203,16 +205,33 @@ class _Opening:
         self._fs.sync_directory(self._directory)
 
     def _rebuild_producers(self, segments: list[Segment], end_offset: int) -> None:
+        # A snapshot from before the first segment may be of a log that was thrown away.
+        first_offset = self._segments[0].base_offset - 1 if self._segments else end_offset
         rebuild_producers(
             self._fs,
             self._directory,
             self._producers,
             segments,
-            start_offset=self._start_offset,
+            start_offset=max(self._start_offset, first_offset),
             end_offset=end_offset,
             now_ms=self._clock.now_ms(),
             snapshots=self._snapshots,
         )
+
+    def _restore_epochs(self) -> None:
+        """Find the epochs again that were forgotten for a start of the log which was not written down any more."""
+        known = self._epochs.starts
+        if not known or known[0].start_offset <= self._start_offset:
+            return
+        found: list[EpochStart] = []
+        with suppress(ApiError):
+            for segment in self._segments:
+                for _, header in segment.headers_from(self._start_offset):
+                    if header.base_offset >= known[0].start_offset:
+                        break
+                    if header.partition_leader_epoch > (found[-1].epoch if found else NO_EPOCH):
+                        found.append(EpochStart(header.partition_leader_epoch, header.base_offset))
+        self._epochs.prepend(found)
 
     def _remove_stray_snapshots(self) -> None:
         """Remove the snapshots that neither begin a segment nor end the log."""
@@ -238,6 +257,7 @@ class _Opening:
         self._segments[-1].unseal()
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         self._epochs.truncate_end(self.end_offset)
+        self._restore_epochs()
         self._epochs.truncate_start(self._start_offset)
         self._remove_stray_snapshots()
         if is_clean:

@@ -22,7 +22,7 @@ from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader
 from runnel.records.error import CorruptBatch, RecordError
 from runnel.storage.batch_walk import OffsetGap, find_batch, walk_headers
-from runnel.storage.error import StorageError
+from runnel.storage.error import StorageError, passing_over_shortage
 from runnel.storage.folder import Folder
 from runnel.storage.fs import Buffer, File, FileSystem, Mapping, write_atomically
 from runnel.storage.handle_pool import Job
@@ -409,7 +409,7 @@ class Segment(SegmentFile):
             made._index_around_damage(file, size_bytes)
         # A disk that takes no writes can still be read from; the next start makes them again.
         # No later scan will look at this segment, so a half-written file must not stay.
-        with suppress(StorageError):
+        with passing_over_shortage():
             if not self.is_gone or self._folder.fs.exists(self.path(LOG_SUFFIX)):
                 made.write_indexes(write_atomically)
         # All at once, because others may be searching.
@@ -465,8 +465,10 @@ class Segment(SegmentFile):
         self.keep()
         # The log goes first: an index without a log is dropped by the next start, while a log
         # without an index would be taken for a segment.
-        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
-            self._folder.fs.remove(self.path(suffix))
+        self._folder.fs.remove(self.path(LOG_SUFFIX))
+        with passing_over_shortage():
+            for suffix in INDEX_SUFFIXES:
+                self._folder.fs.remove(self.path(suffix))
 
 
 def _write(fs: FileSystem, path: str, data: bytes) -> None:

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from runnel.protocol.errors import ApiError
-from runnel.storage.error import StorageError
+from runnel.storage.error import passing_over_shortage
 from runnel.storage.fs import FileSystem
 from runnel.storage.offset_index import CorruptIndex
 from runnel.storage.producer_replay import rebuild_producers, replay_segment
@@ -46,7 +45,7 @@ def load_transaction_index(
         logger.warning("%s is incomplete: %s", segment.path(TRANSACTION_INDEX_SUFFIX), corrupt.message)
     if segment.is_sealed:
         # A disk that takes no writes can still be read from.
-        with suppress(StorageError):
+        with passing_over_shortage():
             segment.write_transaction_index()
     return index
 

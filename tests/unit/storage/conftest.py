@@ -93,7 +93,7 @@ class Workbench:
         data, header = self.batch(
             *values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
         )
-        return log.append(data, header, 0)
+        return log.append(data, header, max(log.latest_epoch, 0))
 
     def transact(self, log: Log, producer_id: int, *values: bytes, epoch: int = 0) -> int:
         """Append a batch of a transaction."""

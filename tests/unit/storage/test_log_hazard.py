@@ -1,0 +1,174 @@
+"""What went wrong in crashes before it was mended; each was found by the crash tests in `tests/faults`."""
+
+import errno
+from contextlib import suppress
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from runnel.records.batch import BatchHeader, read_header
+from runnel.records.builder import BatchBuilder
+from runnel.storage.error import StorageError
+from runnel.storage.log import Log
+from runnel.storage.log_config import LogConfig
+from runnel.storage.log_dir import LogDir
+from runnel.storage.memory_fs import Crash, MemoryFileSystem
+
+CONFIG = LogConfig(segment_bytes=200, index_interval_bytes=50, retention_ms=-1)
+SEEDS = range(60)
+
+
+class StillClock:
+    def now_ms(self) -> int:
+        return 1000
+
+    def monotonic_ms(self) -> int:
+        return 1000
+
+
+def fresh(seed: int = 0) -> MemoryFileSystem:
+    fs = MemoryFileSystem(Random(seed))
+    fs.make_directory("/data")
+    fs.sync_directory("/")
+    return fs
+
+
+def open_dir(fs: MemoryFileSystem) -> LogDir:
+    return LogDir.open(fs, "/data", StillClock(), lambda topic: CONFIG)
+
+
+def make(fs: MemoryFileSystem) -> tuple[LogDir, Log]:
+    log_dir = open_dir(fs)
+    return log_dir, log_dir.create("t", 0, UUID(int=1), CONFIG)
+
+
+def batch(producer_id: int = -1, sequence: int = -1) -> tuple[bytearray, BatchHeader]:
+    builder = BatchBuilder(producer_id=producer_id, producer_epoch=min(producer_id, 0), base_sequence=sequence)
+    builder.append(1000, None, b"v" * 60)
+    data = bytearray(builder.build())
+    return data, read_header(data)
+
+
+def append(log: Log, count: int = 1, leader_epoch: int = 0) -> None:
+    for _ in range(count):
+        data, header = batch()
+        log.append(data, header, leader_epoch)
+
+
+def test_a_clean_mark_that_a_killed_start_removed_stays_removed() -> None:
+    """It was removed but not synced, the next start found none and synced nothing. After a power
+    loss it was back and vouched for the old end of a log that had been flushed further.
+    """
+    for seed in SEEDS:
+        fs = fresh(seed)
+        log_dir, log = make(fs)
+        append(log)
+        log_dir.close()
+        fs.hook = lambda number, operation, path: Crash() if operation == "sync_directory" else None
+        with pytest.raises(Crash):
+            open_dir(fs)
+        fs.kill()
+        log = open_dir(fs).logs["t", 0]
+        append(log)
+        log.flush()
+        fs.lose_power()
+        log_dir = open_dir(fs)
+        assert not log_dir.was_clean
+        assert log_dir.logs["t", 0].log_end_offset == 2
+
+
+def test_a_failed_sync_of_a_rebuilt_index_takes_the_folder_offline() -> None:
+    """It was passed over like a full disk, while the folder's names it could not save were lost."""
+    fs = fresh()
+    log_dir, log = make(fs)
+    append(log, 6)
+    log_dir.close()
+    for entry in fs.list_directory("/data/t-0"):
+        if entry.name.endswith(".index"):
+            fs.remove(f"/data/t-0/{entry.name}")
+    log_dir = open_dir(fs)
+    fs.hook = lambda number, operation, path: OSError(errno.EIO, "broken") if operation == "sync_directory" else None
+    with pytest.raises(StorageError):
+        log_dir.logs["t", 0].read(1, 1000, 6, min_one_batch=True)
+    assert log_dir.is_offline
+
+
+def test_a_power_loss_in_retention_leaves_no_hole() -> None:
+    """Deletions survived in any order. Behind a hole everything was taken for a lost tail, flushed or
+    not, and where the new segment's name was lost too the log began again at 0.
+    """
+    for seed in SEEDS:
+        for size_bytes in (0, 150):
+            fs = fresh(seed)
+            _, log = make(fs)
+            append(log, 9)
+            log.flush()
+            log.reconfigure(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=size_bytes))
+            at = fs.call_count + 1 + seed % 30
+            fs.hook = lambda number, operation, path, at=at: Crash() if number == at else None
+            with suppress(Crash):
+                log.apply_retention(1000)
+            fs.lose_power()
+            log = open_dir(fs).logs["t", 0]
+            assert log.log_end_offset == 9
+
+
+def test_a_segment_that_cannot_be_deleted_stays_part_of_the_log() -> None:
+    """It was forgotten with its file in place, which the next start took for the beginning of the log."""
+    fs = fresh()
+    log_dir, log = make(fs)
+    append(log, 9)
+    count = len(log.segments)
+    log.advance_log_start(8)
+    fs.hook = lambda number, operation, path: OSError(errno.EROFS, "read-only") if operation == "remove" else None
+    with pytest.raises(StorageError):
+        log.apply_retention(1000)
+    assert not log_dir.is_offline
+    assert len(log.segments) == count
+    fs.hook = None
+    assert log.apply_retention(1000) == count - 1
+
+
+def test_a_cut_below_the_start_of_the_log_lowers_the_start_on_the_disk() -> None:
+    """The checkpoint kept the higher start. After a crash the log ended before it and was thrown away."""
+    fs = fresh()
+    log_dir, log = make(fs)
+    append(log, 9)
+    log.advance_log_start(8)
+    log_dir.checkpoint()
+    log.truncate_to(5)
+    append(log, 2)
+    fs.kill()
+    log = open_dir(fs).logs["t", 0]
+    assert (log.log_start_offset, log.log_end_offset) == (5, 7)
+
+
+def test_a_log_that_begins_again_knows_nothing_of_its_old_producers() -> None:
+    """A snapshot at the very offset where it began again was loaded by the next start."""
+    fs = fresh()
+    _, log = make(fs)
+    data, header = batch(7, 0)
+    log.append(data, header, 0)
+    log.roll()
+    append(log)
+    log.truncate_fully(1)
+    assert not log.producers.entries
+    fs.kill()
+    assert not open_dir(fs).logs["t", 0].producers.entries
+
+
+def test_epochs_before_a_start_that_was_not_written_down_are_found_again() -> None:
+    """The epoch file was written for a start of the log that a crash undid, and knew nothing of the
+    epochs before it; a follower would have been told a wrong end of them.
+    """
+    fs = fresh()
+    _, log = make(fs)
+    for leader_epoch in range(4):
+        append(log, 2, leader_epoch)
+    log.advance_log_start(5)
+    append(log, 1, leader_epoch=4)
+    fs.kill()
+    log = open_dir(fs).logs["t", 0]
+    assert log.log_start_offset == 0
+    assert log.epochs.starts == ((0, 0), (1, 2), (2, 4), (3, 6), (4, 8))
