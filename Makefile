@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 FOR ?=
 WORKERS ?= 2
-CASES ?= 1000000
+CASES ?=
 SEED ?=
 
-.PHONY: help demo test test-slow simulate-groups fuzz lint bench format docs clean
+.PHONY: help demo test test-slow simulate-groups fuzz crash lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -36,7 +36,10 @@ simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SE
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
-	$(BIN)/python -m tests.faults.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.faults.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
+
+crash: $(VENV)/.dev     ## a hundred thousand storage faults in memory; CASES and SEED choose others
+	$(BIN)/python -m tests.faults.crash $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev      ## ruff and mypy
 	$(BIN)/ruff check src tests bench examples setup.py

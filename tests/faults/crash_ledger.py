@@ -1,0 +1,148 @@
+"""What the users of a partition were told, to be held against what is found after a crash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from runnel.records.batch import BatchHeader, assign_offsets, read_header
+
+
+class Violation(AssertionError):  # noqa: N818  says what happened
+    """A promise that storage did not keep."""
+
+
+def violate(message: str) -> NoReturn:
+    raise Violation(message)
+
+
+def require(condition: object, message: str) -> None:
+    """Check a promise; unlike assert this tells apart a broken promise and a mistake in the test."""
+    if not condition:
+        violate(message)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A batch as it stands in the log if it stands there."""
+
+    data: bytes
+    base_offset: int
+    next_offset: int
+
+    @classmethod
+    def at(cls, batch: bytes | bytearray, base_offset: int, leader_epoch: int) -> Sent:
+        data = bytearray(batch)
+        assign_offsets(data, 0, base_offset, leader_epoch)
+        return cls(bytes(data), base_offset, base_offset + read_header(data).last_offset_delta + 1)
+
+    @cached_property
+    def header(self) -> BatchHeader:
+        return read_header(self.data)
+
+    def __repr__(self) -> str:
+        header = self.header
+        return f"[{self.base_offset}, {self.next_offset}) of {header.producer_id} seq {header.base_sequence}"
+
+
+@dataclass
+class Ledger:
+    """One partition: the batches it acknowledged and what may have become of them."""
+
+    held: list[Sent] = field(default_factory=list)
+    doubtful: list[Sent] = field(default_factory=list)  # offered behind them, never answered
+    refused: list[Sent] = field(default_factory=list)  # answered with an error since the last flush
+    durable_end: int = 0  # everything below survives a power loss
+    start_offset: int = 0  # the log begins here or before
+    durable_start: int = 0  # and here or after, even after a power loss
+    end_offset: int = 0
+    floor: int | None = None  # while it is being truncated: what stays in any case
+    is_vanishing: bool = False  # while everything is being thrown away
+    leader_epoch: int = 0
+
+    def offer(self, sent: Sent) -> None:
+        self.doubtful.append(sent)
+
+    def acknowledge(self, sent: Sent, *, is_flushed: bool) -> None:
+        require(sent.base_offset == self.end_offset, f"{sent} was put behind {self.end_offset}")
+        self.doubtful.remove(sent)
+        self.held.append(sent)
+        self.end_offset = sent.next_offset
+        if is_flushed:
+            self.note_flush(self.end_offset)
+
+    def refuse(self, sent: Sent) -> None:
+        self.doubtful.remove(sent)
+        self.refused.append(sent)
+
+    def note_flush(self, end_offset: int) -> None:
+        self.durable_end = max(self.durable_end, end_offset)
+        # One flush syncs the cut as well that removed them.
+        self.refused = [sent for sent in self.refused if sent.base_offset >= end_offset]
+
+    def note_start(self, start_offset: int, durable_start: int) -> None:
+        self.start_offset = start_offset
+        self.durable_start = max(self.durable_start, durable_start)
+
+    def begin_truncation(self, offset: int) -> int:
+        """The end of the log once everything that reaches `offset` is gone."""
+        cut = [sent for sent in self.held if sent.next_offset > offset]
+        self.floor = min([offset, self.end_offset, *(sent.base_offset for sent in cut[:1])])
+        self.durable_end = min(self.durable_end, self.floor)
+        self.durable_start = min(self.durable_start, self.floor)
+        return self.floor
+
+    def end_truncation(self) -> None:
+        if self.floor is not None:
+            self.cut(self.floor)
+            self.floor = None
+
+    def cut(self, end_offset: int) -> None:
+        self.held = [sent for sent in self.held if sent.next_offset <= end_offset]
+        self.refused = [sent for sent in self.refused if sent.next_offset <= end_offset]
+        self.end_offset = end_offset
+        self.durable_end = min(self.durable_end, end_offset)
+        self.start_offset = min(self.start_offset, end_offset)
+
+    def begin_restart(self) -> None:
+        """Everything is being thrown away, in any order."""
+        self.is_vanishing = True
+        self.durable_end = self.durable_start = 0
+
+    def restart(self, offset: int) -> None:
+        """Everything was thrown away; the log begins again."""
+        self.held, self.doubtful, self.refused = [], [], []
+        self.durable_end = self.start_offset = self.durable_start = self.end_offset = offset
+        self.floor, self.is_vanishing = None, False
+
+    def resume(self, found: list[Sent], start_offset: int, end_offset: int, *, is_on_disk: bool) -> None:
+        """Go on from what a start found, which was checked."""
+        known = {(sent.base_offset, sent.data) for sent in found}
+        gone = [sent for sent in (*self.held, *self.doubtful) if (sent.base_offset, sent.data) not in known]
+        first = found[0].base_offset if found else start_offset
+        is_new = self.is_vanishing and not found
+        below = [] if is_new else [sent for sent in self.held if sent.next_offset <= first]
+        self.held = below + found
+        self.doubtful = []
+        self.floor, self.is_vanishing = None, False
+        self.end_offset = end_offset
+        self.start_offset = start_offset
+        self.durable_start = min(self.durable_start, start_offset)
+        self.durable_end = end_offset if is_on_disk else min(self.durable_end, end_offset)
+        # Until the next flush a power loss may undo what removed these.
+        self.refused = (
+            [] if is_on_disk else [sent for sent in self.refused + gone if sent.base_offset >= self.durable_end]
+        )
+
+    def candidates(self, base_offset: int, *, is_lossy: bool) -> list[Sent]:
+        """The batches that may stand at an offset."""
+        known = [*self.held, *self.doubtful, *(self.refused if is_lossy else ())]
+        return [sent for sent in known if sent.base_offset == base_offset]
+
+    def next_sequence(self, producer_id: int) -> int:
+        for sent in reversed(self.held):
+            header = sent.header
+            if header.producer_id == producer_id and not header.is_control:
+                return header.base_sequence + header.record_count
+        return 0

@@ -1,0 +1,138 @@
+"""What is done to a folder of logs: one list of steps that has everything, and any number of drawn ones."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.faults.crash_world import NO_PRODUCER, TRANSACTIONAL_ID, Step
+
+from runnel.records.compression import Compression
+from runnel.records.control import ControlType
+
+# Script 0: each operation at least once, in an order in which much is unsynced at each.
+STANDARD: list[Step] = [
+    ("make", "plain"),
+    ("append", "plain", 10, 2),
+    ("append", "plain", 11, 1, Compression.GZIP),
+    ("make", "safe"),
+    ("append", "safe", 10, 2, Compression.LZ4),
+    ("append", "plain", TRANSACTIONAL_ID, 2),
+    ("append", "plain", NO_PRODUCER, 3, Compression.SNAPPY, -7),
+    ("append", "plain", 10, 1, Compression.ZSTD),
+    ("tick", 5),
+    ("append", "plain", 11, 2),
+    ("end_transaction", "plain", ControlType.ABORT),
+    ("flush_sealed", "plain"),
+    ("append", "plain", TRANSACTIONAL_ID, 1),
+    ("elect", "plain"),
+    ("append", "plain", 10, 4),
+    ("flush", "plain"),
+    ("checkpoint",),
+    ("append", "plain", 11, 3),
+    ("roll", "plain"),
+    ("append", "plain", 11, 1),
+    ("flush", "plain"),
+    ("append", "safe", 12, 4, Compression.NONE, 3),
+    ("elect", "safe"),
+    ("append", "safe", 10, 4),
+    ("truncate", "plain", 0.9),
+    ("elect", "plain"),
+    ("append", "plain", 10, 3),
+    ("end_transaction", "plain", ControlType.COMMIT),
+    ("append", "plain", NO_PRODUCER, 4),
+    ("append", "plain", 11, 4),
+    ("make", "other"),
+    # A snapshot, an epoch and a recovery point that are cut away, and records in their place.
+    ("append", "other", 11, 3),
+    ("append", "other", 11, 2),
+    ("roll", "other"),
+    ("elect", "other"),
+    ("append", "other", 10, 4),
+    ("flush", "other"),
+    ("checkpoint",),
+    ("truncate", "other", 0.5),
+    ("append", "other", 10, 4),
+    ("append", "other", 10, 2),
+    ("truncate", "other", 0.9),
+    # A start of the log that is cut away.
+    ("append", "other", 12, 1),
+    ("delete_records", "other", 0.9),
+    ("truncate", "other", 0.4),
+    ("append", "other", 10, 1),
+    ("delete_records", "plain", 0.3),
+    ("append", "plain", 10, 5),
+    ("append", "plain", 10, 5),
+    ("flush_slowly", "plain"),
+    ("retain", "plain", 900),
+    ("append", "safe", 12, 5),
+    ("delete", "other"),
+    ("append", "plain", 11, 1),
+    ("reopen",),
+    ("purge",),
+    ("make", "other"),
+    ("append", "plain", 10, 2),
+    ("append", "other", 11, 2),
+    ("roll", "plain"),
+    ("retain", "safe", 0),
+    ("append", "safe", 10, 1),
+    ("truncate_fully", "plain", -2),
+    ("append", "plain", 11, 2),
+    ("append", "plain", 11, 2),
+]
+
+
+def script(number: int) -> list[Step]:
+    """The steps of a script; from 1 on they are drawn."""
+    if number == 0:
+        return STANDARD
+    random = Random(f"script {number}")
+    steps: list[Step] = [("make", "plain"), ("append", "plain", 10, 1), ("make", "safe")]
+    return steps + [_draw(random) for _ in range(random.randrange(20, 50))]
+
+
+def _draw(random: Random) -> Step:
+    name = random.choice(("plain", "plain", "plain", "safe", "other"))
+    weights = {
+        "append": 45,
+        "flush": 6,
+        "flush_sealed": 3,
+        "flush_slowly": 2,
+        "checkpoint": 5,
+        "elect": 4,
+        "roll": 4,
+        "tick": 4,
+        "end_transaction": 4,
+        "delete_records": 4,
+        "retain": 4,
+        "truncate": 6,
+        "truncate_fully": 2,
+        "reopen": 3,
+        "make": 3,
+        "delete": 1,
+        "purge": 2,
+    }
+    kind = random.choices(list(weights), list(weights.values()))[0]
+    match kind:
+        case "append":
+            producer_id = random.choice((10, 11, TRANSACTIONAL_ID, NO_PRODUCER))
+            return (
+                kind,
+                name,
+                producer_id,
+                random.randint(1, 6),
+                random.choice(list(Compression)),
+                random.randint(-5, 5),
+            )
+        case "checkpoint" | "reopen" | "purge":
+            return (kind,)
+        case "tick":
+            return kind, random.randint(1, 20)
+        case "end_transaction":
+            return kind, name, random.choice((ControlType.ABORT, ControlType.COMMIT))
+        case "delete_records" | "truncate":
+            return kind, name, random.random()
+        case "retain":
+            return kind, name, random.choice((0, 500, 1500))
+        case "truncate_fully":
+            return kind, name, random.randint(-8, 8)
+    return kind, name

@@ -1,0 +1,143 @@
+"""With one safeguard switched off at a time, the crash tests fail: they would notice its loss."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from random import Random
+
+import pytest
+from tests.faults.crash import Case, Failure, call_count, run_case
+
+from runnel.storage import batch_walk, checkpoint, log_dir, recovery
+from runnel.storage import log as log_module
+from runnel.storage.epoch_cache import EpochCache
+from runnel.storage.error import StorageError
+from runnel.storage.flush import Flush
+from runnel.storage.folder import Folder
+from runnel.storage.fs import FileSystem
+from runnel.storage.log import Log
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import SegmentFile
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logger = logging.getLogger("runnel.storage")
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(logging.NOTSET)
+
+
+def flush_without_files(patch: Patch) -> None:
+    patch.setattr(SegmentFile, "sync", lambda self: None)
+
+
+def flush_without_names(patch: Patch) -> None:
+    run = Flush.run
+    patch.setattr(Flush, "run", lambda self: run(self._replace(has_new_names=False)))
+
+
+def pass_over_failed_syncs(patch: Patch) -> None:
+    def run(self: Flush) -> None:
+        with suppress(StorageError):
+            for segment in self.segments:
+                segment.sync()
+
+    patch.setattr(Flush, "run", run)
+    patch.setattr(Folder, "fail", lambda self, error: None)
+
+
+def accept_any_checksum(patch: Patch) -> None:
+    patch.setattr(batch_walk, "check_crc", lambda *arguments: True)
+
+
+def leave_torn_tails(patch: Patch) -> None:
+    patch.setattr(Segment, "cut_tail", lambda self: None)
+
+
+def leave_what_is_behind_a_gap(patch: Patch) -> None:
+    patch.setattr(recovery._Opening, "_drop_from", lambda self, number: None)
+
+
+def leave_checkpoints_above_the_end(patch: Patch) -> None:
+    patch.setattr(log_dir.LogDir, "_add", lambda self, key, log: self.logs.__setitem__(key, log))
+
+
+def delete_the_newest_first(patch: Patch) -> None:
+    def delete_segments(self: Log, count: int) -> None:
+        if count == 0:
+            return
+        if count == len(self.segments):
+            self.roll()
+        deleted, self.segments = self.segments[:count], self.segments[count:]
+        self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
+        for segment in reversed(deleted):
+            segment.delete()
+
+    patch.setattr(Log, "delete_segments", delete_segments)
+
+
+def keep_the_clean_mark(patch: Patch) -> None:
+    patch.setattr(
+        log_dir, "take_clean_mark", lambda fs, path: fs.exists(os.path.join(path, checkpoint.CLEAN_FILE_NAME))
+    )
+
+
+def keep_snapshots_of_what_was_cut(patch: Patch) -> None:
+    patch.setattr(log_module, "remove_snapshots", lambda *arguments, **options: None)
+
+
+def keep_epochs_of_what_was_cut(patch: Patch) -> None:
+    patch.setattr(EpochCache, "truncate_end", lambda self, end_offset: None)
+
+
+def write_checkpoints_in_place(patch: Patch) -> None:
+    def write(fs: FileSystem, path: str, data: bytes) -> None:
+        fs.write_file(path, data)
+
+    patch.setattr(checkpoint, "write_atomically", write)
+
+
+ABLATIONS: list[tuple[Callable[[Patch], None], str]] = [
+    (flush_without_files, "power"),
+    (flush_without_names, "power"),
+    (pass_over_failed_syncs, "eio"),
+    (accept_any_checksum, "power"),
+    (leave_torn_tails, "kill"),
+    (leave_what_is_behind_a_gap, "power"),
+    (leave_checkpoints_above_the_end, "kill"),
+    (delete_the_newest_first, "power"),
+    (keep_the_clean_mark, "kill"),
+    (keep_snapshots_of_what_was_cut, "kill"),
+    (keep_epochs_of_what_was_cut, "kill"),
+    (write_checkpoints_in_place, "power"),
+]
+
+
+@pytest.mark.parametrize(("ablation", "fault"), ABLATIONS, ids=lambda value: getattr(value, "__name__", value))
+def test_the_loss_of_a_safeguard_is_noticed(
+    ablation: Callable[[Patch], None], fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list(range(1, call_count(0) + 1))
+    Random(7).shuffle(calls)
+    ablation(monkeypatch)
+    assert any(breaks(Case(0, fault, call, 0, call)) for call in calls)
+
+
+def breaks(case: Case) -> bool:
+    try:
+        run_case(case)
+    except Failure:
+        return True
+    return False
+
+
+def test_without_an_ablation_the_same_cases_hold() -> None:
+    for fault in ("kill", "power", "eio"):
+        for call in range(1, call_count(0), 100):
+            run_case(Case(0, fault, call, 0, call))
