@@ -1,7 +1,9 @@
 """Assignors: cases worked out with Kafka's rules, and what must hold for any group."""
 
+import json
 from collections.abc import Mapping
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -85,6 +87,23 @@ def test_range_divides_as_kafka_does(case: str) -> None:
 def test_round_robin_divides_as_kafka_does(case: str) -> None:
     members, counts, expected = ROUND_ROBIN_CASES[case]
     assert RoundRobinAssignor().assign(members, counts) == expected
+
+
+ANSWERS = json.loads(Path(__file__).with_name("assignor_answers.json").read_text())
+
+
+def test_range_and_round_robin_divide_random_groups_as_kafkas_client_does() -> None:
+    """The answers are those of the assignors of Kafka 4.3.1; AssignorAnswers.java asks for them."""
+    by_name = {assignor.name: assignor for assignor in ALL}
+    assert len(ANSWERS) == 120
+    for case in ANSWERS:
+        members = [
+            Member(member_id, frozenset(one["topics"]), one["instance"]) for member_id, one in case["members"].items()
+        ]
+        assigned = by_name[case["assignor"]].assign(members, case["counts"])
+        assert {member_id: [list(target) for target in targets] for member_id, targets in assigned.items()} == {
+            member_id: one["gets"] for member_id, one in case["members"].items()
+        }
 
 
 TOPICS = ["a", "b", "c", "d"]
