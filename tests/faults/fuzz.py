@@ -72,7 +72,7 @@ class Line:
     """A connection as handlers know it, whose peer never waits."""
 
     listener_name = "PLAINTEXT"
-    local_host = "127.0.0.1"
+    host = local_host = "127.0.0.1"
     principal = "User:ANONYMOUS"
     client_software = ""
     reply_bytes_max = 2**31 - 1
@@ -100,6 +100,8 @@ class Fuzzer:
             "log.dirs": str(folder),
             "auto.create.topics.enable": "false",
             "log.segment.bytes": str(1 << 20),
+            "offsets.topic.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
         }
         self._server = Server(BrokerConfig(options))
         self._dispatcher = Dispatcher(self._server.broker)
@@ -113,6 +115,7 @@ class Fuzzer:
         deadline = time.monotonic() + seconds
         number = 0
         await self._server.start()
+        await self._server.broker.groups.make_topic()
         try:
             while number < cases and time.monotonic() < deadline:
                 await self._prepare_round()

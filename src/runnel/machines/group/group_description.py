@@ -2,7 +2,7 @@
 
 from runnel.machines.group.classic_group import ClassicGroup, ClassicState
 from runnel.machines.group.group import Group
-from runnel.protocol.errors import ErrorCode
+from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group_admin import (
     DescribeGroupsResponseGroup,
     DescribeGroupsResponseMember,
@@ -49,7 +49,9 @@ def describe_unknown(group_id: str, version: int, *, is_other_kind: bool) -> Des
     """A group that is not there, or is not classic: dead to older clients, an error to newer ones."""
     unknown = DescribeGroupsResponseGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
     if version >= FIRST_VERSION_THAT_MISSES_GROUPS:
-        unknown.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         reason = "is not a classic group" if is_other_kind else "not found"
-        unknown.error_message = f"Group {group_id} {reason}."
+        error = ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}."
+        )  # which cuts a name that is too long
+        unknown.error_code, unknown.error_message = error.code, error.message
     return unknown

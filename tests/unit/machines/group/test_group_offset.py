@@ -334,3 +334,9 @@ def test_a_group_that_is_not_there() -> None:
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group x not found.",
     )
+
+
+def test_a_name_as_long_as_the_protocol_allows_is_described() -> None:
+    """The message that a group was not found quoted its name whole. With the longest name that made a reply which
+    could not be written."""
+    assert len(Script().machine.describe("x" * 32767, 6).error_message or "") < 2000

@@ -1,6 +1,7 @@
 """What a coordinator finds again after a restart, and what happens when its topic or its disk is gone."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.unit.sample import BrokerInMemory
@@ -108,3 +109,14 @@ async def test_a_disk_that_fails_is_told_as_a_lost_coordinator(caplog: pytest.Lo
         del partition.log.append
         answer = await client.ask(commit("simple", "t", topic_id, 9), 9)
         assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def test_a_reply_waits_for_the_flush_that_the_topic_asks_for() -> None:
+    async with coordinator() as client:
+        topic_id = await client.create("t", 1)
+        partition = client.broker.replicas.get(OFFSETS_TOPIC, partition_for("g", 3))
+        partition.log.reconfigure(replace(partition.log.config, flush_messages=1))
+        assert partition.log.recovery_point == 0
+        answer = await client.ask(commit("g", "t", topic_id, 9), 9)
+        assert answer.topics[0].partitions[0].error_code == 0
+        assert partition.log.recovery_point == partition.high_watermark == 1
