@@ -88,6 +88,9 @@ COMPACTION_THREADS_MAX = 16
 # Segments that one compacted segment may take the place of: while it does, each of them is open for its readers.
 COMPACTION_GROUP_SEGMENTS_MAX = 64
 
+# Compaction syncs what it writes after this much: a fraction of a second of a disk's work.
+COMPACTION_SYNC_BYTES = 16 * MIB
+
 # How much a throttled thread that was woken late may catch up with (Kafka's period), and the shortest rest: shorter
 # ones are mostly waking up.
 THROTTLE_CREDIT_MS = 300

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from runnel.base.limits import COMPACTION_SYNC_BYTES
 from runnel.records.batch import BatchHeader, Buffer, read_header
 from runnel.storage.folder import Folder
 from runnel.storage.fs import File, FileSystem
@@ -26,7 +27,7 @@ class CleanedSegment:
         self._config = config
         self._file: File = self._fs.create(self._path(LOG_SUFFIX))
         self.buffer = bytearray()
-        self._written_bytes = 0
+        self._written_bytes = self._synced_bytes = 0
         # Files of an earlier attempt would be taken for this one's.
         for suffix in INDEX_SUFFIXES:
             self._fs.remove(self._path(suffix))
@@ -54,6 +55,10 @@ class CleanedSegment:
             self._file.write_at(self.buffer, self._written_bytes)
             self._written_bytes += size_bytes
             self.buffer = bytearray()
+            # One large sync at the end would make everybody who writes to the disk wait for it.
+            if self._written_bytes - self._synced_bytes >= COMPACTION_SYNC_BYTES:
+                self._file.sync()
+                self._synced_bytes = self._written_bytes
         return size_bytes
 
     def finish(self) -> Segment:

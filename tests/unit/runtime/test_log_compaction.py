@@ -115,6 +115,19 @@ async def test_the_dirtiest_log_comes_first() -> None:
         await broker.compaction.settled()
 
 
+async def test_as_many_logs_are_compacted_at_once_as_there_are_threads() -> None:
+    machine = BrokerInMemory()
+    async with machine.running(log_cleaner_threads="2", **NEVER) as broker:
+        partitions = [await create(broker, name) for name in ("a", "b", "c")]
+        for partition in partitions:
+            await fill(broker, partition, b"a", b"a")
+        broker.compaction.start_due()
+        assert len(broker.compaction._running) == 2
+        await broker.compaction.settled()
+        await compact(broker)
+        assert [keys_of(partition) for partition in partitions] == [[(1, b"a")]] * 3
+
+
 async def test_a_log_that_is_not_dirty_enough_waits() -> None:
     machine = BrokerInMemory()
     async with machine.running(**NEVER) as broker:

@@ -16,7 +16,9 @@ from tests.unit.storage.compacting import (
 from runnel.records.compression import Compression
 from runnel.records.control import ControlType
 from runnel.records.error import CorruptBatch
-from runnel.storage.compaction import CompactionStopped, MapTooSmall
+from runnel.records.record import read_records
+from runnel.storage.compaction import Compaction, CompactionStopped, MapTooSmall
+from runnel.storage.compaction_plan import plan_compaction
 from runnel.storage.log_config import LogConfig
 
 A, B, C = b"a", b"b", b"c"
@@ -129,13 +131,37 @@ def test_a_reader_gets_on_from_any_offset(bench) -> None:
     assert log.max_timestamp_offset().offset == 18  # type: ignore[union-attr]
 
 
-def test_a_reader_in_the_middle_reads_the_old_segment_to_its_end(bench) -> None:
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_reader_in_the_middle_reads_the_old_segment_to_its_end(bench, is_closed: bool) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     found = log.locate(0, 10_000, 3, min_one_batch=True)
     before = bytes(found.read())
+    if is_closed:
+        log.segments[0].forget()  # too many files were open
     compact(log)
     assert bytes(found.read()) == before
+    assert contents(log) == [(2, A, b"3")]
+
+
+def test_a_reader_who_comes_during_the_swap_reads_the_new_segment(bench) -> None:
+    log = bench.open(CONFIG)
+    filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
+    log.flush()
+    compaction = Compaction(plan_compaction(log, dirt_of(log), 3, 10_000), map_bytes=1000)
+    compaction.build_map()
+    (group,) = compaction.groups()
+    cleaned = compaction.clean(group)
+    assert cleaned is not None
+    swap = log.swaps.begin(log.segments, [source.segment for source in group], cleaned)
+    assert swap is not None
+    found = log.locate(0, 10_000, 3, min_one_batch=True)
+    data = bytes(found.read())
+    swap.run()
+    assert bytes(found.read()) == data
+    log.swaps.end(swap)
+    assert bytes(found.read()) == data
+    assert [record.offset for record in read_records(data)] == [2]
 
 
 class TestTombstones:
@@ -317,9 +343,6 @@ def test_a_log_that_changed_meanwhile_takes_nothing(bench) -> None:
 
 
 def test_a_truncation_finishes_the_swap_first(bench) -> None:
-    from runnel.storage.compaction import Compaction
-    from runnel.storage.compaction_plan import plan_compaction
-
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3"), (B, b"1")])
     log.flush()
