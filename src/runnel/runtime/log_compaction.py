@@ -168,7 +168,8 @@ class LogCompaction:
             for group in compaction.groups():
                 cleaned = await self._in(self._worker, partial(compaction.clean, group))
                 if cleaned is not None:
-                    await self._swap(storage, group, cleaned)
+                    await self._swap(storage, plan, group, cleaned)
+            await self._in(self._worker, compaction.finish)
         finally:
             self._compactions.discard(compaction)
         if is_overtaken(plan, storage):
@@ -199,8 +200,12 @@ class LogCompaction:
             rest_for=self._throttle.take,
         )
 
-    async def _swap(self, storage: Log, group: Sequence[Source], cleaned: Sequence[Segment]) -> None:
-        swap = storage.swaps.begin(storage.segments, [source.segment for source in group], cleaned)
+    async def _swap(
+        self, storage: Log, plan: CompactionPlan, group: Sequence[Source], cleaned: Sequence[Segment]
+    ) -> None:
+        swap = None
+        if not is_overtaken(plan, storage):
+            swap = storage.swaps.begin(storage.segments, [source.base_offset for source in group], cleaned)
         if swap is None:
             # Retention or a truncation was faster. What is left of the log is looked at anew.
             for segment in cleaned:

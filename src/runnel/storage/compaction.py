@@ -118,6 +118,10 @@ class Compaction:
             delete_retention_ms=plan.config.delete_retention_ms,
         )
 
+    def finish(self) -> None:
+        """Give the memory back, which takes a while."""
+        del self._filter, self._keys
+
     def groups(self) -> Iterator[tuple[Source, ...]]:
         """The segments to clean, in the order in which they must be."""
         return group_sources(self.plan, self.end_offset)

@@ -60,7 +60,6 @@ class Dirt(NamedTuple):
 class Source(NamedTuple):
     """A segment as compaction reads it, on another thread than the one it belongs to."""
 
-    segment: Segment
     path: str
     base_offset: int
     size_bytes: int
@@ -108,13 +107,13 @@ def is_due(dirt: Dirt, config: LogConfig) -> bool:
 def plan_compaction(log: CompactedLog, dirt: Dirt, high_watermark: int, now_ms: int) -> CompactionPlan:
     """Take down what the compaction of that dirt needs, so that it can run elsewhere."""
     sources = [
-        Source(segment, segment.path(LOG_SUFFIX), segment.base_offset, segment.size_bytes, segment.created_ms)
+        Source(segment.path(LOG_SUFFIX), segment.base_offset, segment.size_bytes, segment.created_ms)
         for segment, _ in _sealed(log.segments)
         if segment.base_offset < dirt.end_offset
     ]
     start_offset = log.segments[0].base_offset
-    first = max((source for source in sources if source.base_offset <= dirt.first_offset), key=_base_offset)
-    found = first.segment.find(dirt.first_offset)
+    first = max((source for source in log.segments if source.base_offset <= dirt.first_offset), key=_base_offset)
+    found = first.find(dirt.first_offset)
     return CompactionPlan(
         log.folder,
         log.directory,
@@ -185,5 +184,5 @@ def _is_overdue(log: CompactedLog, segment: Segment, now_ms: int) -> bool:
     return oldest_ms > 0 and 0 < segment.first_timestamp < oldest_ms
 
 
-def _base_offset(source: Source) -> int:
-    return source.base_offset
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

@@ -13,6 +13,7 @@ an open file does not care for its name.
 
 import logging
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
@@ -59,6 +60,7 @@ class SegmentSwap:
 
     def _run(self) -> None:
         fs, directory = self._folder.fs, self._directory
+        self._remove_strays()
         for segment in reversed(self.new):
             _rename(fs, directory, segment.base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         fs.sync_directory(directory)
@@ -71,6 +73,17 @@ class SegmentSwap:
         for segment in self.new:
             _rename(fs, directory, segment.base_offset, SWAP_SUFFIX, "")
         fs.sync_directory(directory)
+        # To close the last descriptor of a large file takes long, which is better done here than by whoever comes last.
+        self._old = ()
+
+    def _remove_strays(self) -> None:
+        """Remove what a failed attempt may have left: a start would take it for a sign that this swap is undone."""
+        fs, directory = self._folder.fs, self._directory
+        own = {segment_path("", segment.base_offset, "") for segment in self.new}
+        names = [entry.name for entry in fs.list_directory(directory)]
+        strays = [name for name in names if name.endswith(CLEANED_SUFFIX) and name[:20] not in own]
+        if strays:
+            _remove(fs, directory, strays)
 
 
 class SwapDesk:
@@ -86,19 +99,20 @@ class SwapDesk:
     def is_busy(self) -> bool:
         return self._current is not None
 
-    def begin(self, segments: list[Segment], old: Sequence[Segment], new: Sequence[Segment]) -> SegmentSwap | None:
-        """Put new segments among `segments` in the place of old ones. Run what is returned, then `end` it.
+    def begin(self, segments: list[Segment], old: Sequence[int], new: Sequence[Segment]) -> SegmentSwap | None:
+        """Put new segments among `segments` in the place of the old ones of these base offsets.
 
-        None if the log has changed meanwhile and does not have the old ones any more.
+        Run what is returned, then `end` it. None if retention has taken the old ones away.
         """
-        first = segments.index(old[0]) if old[0] in segments else 0
+        base_offsets = [segment.base_offset for segment in segments]
+        first = bisect_left(base_offsets, old[0])
         last = first + len(old)
-        if self._is_closed or self.is_busy or segments[first:last] != list(old):
+        if self._is_closed or self.is_busy or base_offsets[first:last] != list(old):
             return None
         # Whoever is about to read from an old one must not find the new file under its name.
-        for segment in old:
+        for segment in segments[first:last]:
             segment.keep()
-        self._current = SegmentSwap(self._folder, self._directory, old, new)
+        self._current = SegmentSwap(self._folder, self._directory, segments[first:last], new)
         segments[first:last] = new
         return self._current
 

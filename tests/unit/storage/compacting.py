@@ -66,7 +66,7 @@ def compact(log: Log, now_ms: int = 10_000, map_bytes: int = MIB, **details: obj
     for group in compaction.groups():
         cleaned = compaction.clean(group)
         if cleaned is not None:
-            swap = log.swaps.begin(log.segments, [source.segment for source in group], cleaned)
+            swap = log.swaps.begin(log.segments, [source.base_offset for source in group], cleaned)
             assert swap is not None
             swap.run()
             log.swaps.end(swap)

@@ -153,7 +153,7 @@ def test_a_reader_who_comes_during_the_swap_reads_the_new_segment(bench) -> None
     (group,) = compaction.groups()
     cleaned = compaction.clean(group)
     assert cleaned is not None
-    swap = log.swaps.begin(log.segments, [source.segment for source in group], cleaned)
+    swap = log.swaps.begin(log.segments, [source.base_offset for source in group], cleaned)
     assert swap is not None
     found = log.locate(0, 10_000, 3, min_one_batch=True)
     data = bytes(found.read())
@@ -339,7 +339,7 @@ def test_a_log_that_changed_meanwhile_takes_nothing(bench) -> None:
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     old = log.segments[:2]
     log.delete_segments(1)
-    assert log.swaps.begin(log.segments, old, old) is None
+    assert log.swaps.begin(log.segments, [0, 2], old) is None
 
 
 def test_a_truncation_finishes_the_swap_first(bench) -> None:
@@ -351,7 +351,7 @@ def test_a_truncation_finishes_the_swap_first(bench) -> None:
     (group,) = compaction.groups()
     cleaned = compaction.clean(group)
     assert cleaned is not None
-    assert log.swaps.begin(log.segments, [source.segment for source in group], cleaned) is not None
+    assert log.swaps.begin(log.segments, [source.base_offset for source in group], cleaned) is not None
     assert contents(log) == [(2, A, b"3"), (3, B, b"1")]
     assert log.apply_retention(10_000) == 0
     log.truncate_to(3)

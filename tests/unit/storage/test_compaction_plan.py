@@ -100,8 +100,7 @@ class TestGroups:
         plan = plan_compaction(log, dirt_of(log), 6, 10_000)
         far = plan._replace(
             sources=tuple(
-                Source(source.segment, source.path, number * 2**30, source.size_bytes, 0)
-                for number, source in enumerate(plan.sources)
+                Source(source.path, number * 2**30, source.size_bytes, 0) for number, source in enumerate(plan.sources)
             ),
             dirt=plan.dirt._replace(end_offset=2**31 + 2**30),
         )

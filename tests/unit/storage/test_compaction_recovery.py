@@ -13,6 +13,7 @@ from runnel.storage.compaction_plan import plan_compaction
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.log_dir import LogDir
+from runnel.storage.memory_fs import Crash
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import LOG_SUFFIX
 
@@ -110,6 +111,27 @@ def test_an_offset_that_cannot_be_right_is_not_believed(bench) -> None:
     assert dirt_of(log).first_offset == 2
 
 
+def test_what_a_failed_attempt_left_does_not_undo_a_later_swap(bench) -> None:
+    """A start that finds `.cleaned` undoes the swaps of higher offsets. With the old ones gone, nothing was left."""
+    log = bench.open(CONFIG)
+    filled(log, [(A, b"1"), (A, b"2"), (B, b"1"), (B, b"2")])
+    bench.fs.write_file(f"{log.directory}/{0:020d}.log.cleaned", b"")
+    log.delete_segments(1)
+    log.flush()
+    compaction = Compaction(plan_compaction(log, dirt_of(log), 4, 10_000), map_bytes=1000)
+    compaction.build_map()
+    (group,) = compaction.groups()
+    cleaned = compaction.clean(group)
+    assert cleaned is not None
+    swap = log.swaps.begin(log.segments, [source.base_offset for source in group], cleaned)
+    assert swap is not None
+    bench.fs.hook = lambda _, operation, path: Crash() if operation == "rename" and path.endswith(".log.swap") else None
+    with pytest.raises(Crash):
+        swap.run()
+    bench.fs.kill()
+    assert contents(bench.open(CONFIG, recovery_point=0)) == [(3, B, b"2")]
+
+
 class TestSwapOfSeveral:
     """What a group leaves may need more than one segment, and then all of them count or none."""
 
@@ -127,7 +149,7 @@ class TestSwapOfSeveral:
         cleaned = compaction.clean(group)
         assert cleaned is not None
         assert [segment.base_offset for segment in cleaned] == [0, 3]
-        self.swap = log.swaps.begin(log.segments, [source.segment for source in group], cleaned)
+        self.swap = log.swaps.begin(log.segments, [source.base_offset for source in group], cleaned)
         return log, before
 
     def rename(self, bench, log: Log, base_offset: int, old: str, new: str) -> None:
