@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 
@@ -161,3 +164,21 @@ def test_a_wrong_call_of_group_exits_with_2(run: Run, arguments: list[str], word
     status, output, error = run("group", *arguments)
     assert (status, output) == (2, "")
     assert words in error
+
+
+def test_what_was_printed_before_ctrl_c_is_committed(group_run: tuple[str, Run], filled: str) -> None:
+    address, _ = group_run
+    group = f"cli-{uuid.uuid4().hex[:8]}"
+    command = [sys.executable, "-m", "runnel.cli.main", "consume", filled, "--group", group, "--from", "beginning"]
+    environment = os.environ | {"RUNNEL_BOOTSTRAP_SERVER": address}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        printed = [int(process.stdout.readline()) for _ in range(20)]
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    assert (process.returncode, rest, errors) == (0, b"", b"")
+    assert sorted(printed) == list(range(20))
+    with runnel.Admin(address) as admin:
+        assert {found.offset for found in admin.list_group_offsets(group).values()} == {10}
+        described = admin.describe_groups([group])[group]
+        assert isinstance(described, runnel.ApiError) or described.members == ()
