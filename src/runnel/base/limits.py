@@ -200,3 +200,6 @@ GROUP_MEMBER_METADATA_BYTES_MAX = 4 * MIB
 # The client id or instance id with which a member id begins; what is longer would not leave room for the rest in a
 # string of the protocol.
 GROUP_MEMBER_ID_PREFIX_LENGTH_MAX = 255
+
+# Groups: different sets of group options whose meaning is remembered. Groups rarely have any of their own.
+GROUP_SETTINGS_REMEMBERED_MAX = 1000

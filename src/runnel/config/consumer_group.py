@@ -27,10 +27,22 @@ _POLICY: Check[str] = Check(
     f"one of {', '.join(MIGRATION_POLICIES)}", lambda policy: policy.lower() in MIGRATION_POLICIES
 )
 
+_PROTOCOLS: Check[tuple[str, ...]] = Check(
+    "a list of classic and any of consumer, share, streams",
+    lambda names: "classic" in names and set(names) <= {"classic", "consumer", "share", "streams"},
+)
+
 
 class ConsumerGroupOptions:
     """The options that begin with `group.consumer.`; a group may have its own values within their bounds."""
 
+    group_coordinator_rebalance_protocols = string_list(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer", "streams"),
+        "The protocols of groups that are on; without consumer, groups of the new protocol are refused. Streams groups "
+        "do not exist here either way.",
+        check=_PROTOCOLS,
+    )
     group_consumer_assignment_interval_ms = integer(
         "group.consumer.assignment.interval.ms",
         SECOND_MS,

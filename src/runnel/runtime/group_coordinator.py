@@ -12,13 +12,11 @@ from uuid import UUID, uuid4
 
 from runnel.base.clock import Clock
 from runnel.config.broker import BrokerConfig
-from runnel.config.group import GroupConfig
 from runnel.config.unit import MINUTE_MS
 from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import ConfigKind, Record, TopicRecord, TopicRemoved
+from runnel.machines.controller.record import Record, TopicRecord, TopicRemoved
 from runnel.machines.controller.topic import NewTopic
 from runnel.machines.group.classic_setting import ClassicGroupSetting
-from runnel.machines.group.consumer_setting import ConsumerGroupSetting, consumer_group_setting
 from runnel.machines.group.coordinator import GroupCoordinator
 from runnel.machines.group.decision import Timer
 from runnel.machines.group.offset_coordinator import OffsetSetting
@@ -27,6 +25,7 @@ from runnel.protocol.message import Message
 from runnel.records.compression import Compression
 from runnel.runtime.deadline import Deadlines
 from runnel.runtime.group_log import GroupLog
+from runnel.runtime.group_setting import ConsumerGroupSettings
 from runnel.runtime.group_shard import Answer, Decide, GroupShard
 from runnel.runtime.group_topic import OFFSETS_TOPIC, offsets_topic, partition_for
 from runnel.runtime.replicas import Replicas
@@ -52,6 +51,7 @@ class GroupCoordinators:
         self._image = image
         self._replicas = replicas
         self._worker = worker
+        self._consumer_setting = ConsumerGroupSettings(config, image)
         self._create_topic = create_topic
         self._shards: dict[int, GroupShard] = {}
         self._loading: set[asyncio.Task[None]] = set()
@@ -152,12 +152,6 @@ class GroupCoordinators:
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
         return shard
-
-    def _consumer_setting(self, group_id: str) -> ConsumerGroupSetting:
-        config = self._config()
-        return consumer_group_setting(
-            GroupConfig.resolve(self._image.config(ConfigKind.GROUP, group_id), config), config
-        )
 
     async def _load(self, shard: GroupShard, name: str) -> None:
         try:

@@ -1,11 +1,32 @@
 """ApiVersions: what this broker serves, straight from the registry."""
 
 import re
+from dataclasses import dataclass
 
 from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, ApiVersionsResponseApi
+from runnel.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApi,
+    ApiVersionsResponseFinalizedFeature,
+    ApiVersionsResponseSupportedFeature,
+)
 from runnel.server.api import APIS, api
 from runnel.server.context import RequestContext
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What a Kafka cluster turns on once all of its brokers know it: the highest level, and the one in use."""
+
+    name: str
+    level_max: int
+    level: int
+
+
+_FEATURES = (Feature("group.version", level_max=1, level=1),)  # 1: groups of the new protocol (KIP-848)
+_FEATURES_EPOCH = 0  # what is on here never changes; at -1 clients would not look at it
+_FIRST_WITH_ZERO_LEVELS = 4  # clients of version 3 cannot read a level of 0 (KAFKA-17011)
 
 # KIP-511: what may stand in a metric tag
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -23,7 +44,22 @@ async def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiV
             if not _SOFTWARE.fullmatch(text):
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the client software name or version is not valid")
         ctx.connection.client_software = f"{request.client_software_name} {request.client_software_version}"
-    return ApiVersionsResponse(api_keys=_ranges())
+    return ApiVersionsResponse(
+        api_keys=_ranges(),
+        supported_features=[
+            ApiVersionsResponseSupportedFeature(name=feature.name, min_version=0, max_version=feature.level_max)
+            for feature in _FEATURES
+            if ctx.version >= _FIRST_WITH_ZERO_LEVELS
+        ],
+        finalized_features_epoch=_FEATURES_EPOCH,
+        finalized_features=[
+            ApiVersionsResponseFinalizedFeature(
+                name=feature.name, min_version_level=feature.level, max_version_level=feature.level
+            )
+            for feature in _FEATURES
+            if feature.level
+        ],
+    )
 
 
 def unsupported_version() -> ApiVersionsResponse:

@@ -12,6 +12,7 @@ from runnel.protocol.messages import (
     api_versions,
     cluster,
     config,
+    consumer_group,
     coordinator,
     fetch,
     group,
@@ -227,6 +228,23 @@ def _sync_group(about: About) -> Message:
         protocol_type="consumer" if has_protocols else None,
         protocol_name="range" if has_protocols else None,
     )
+
+
+@_for(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+def _consumer_group_heartbeat(about: About) -> Message:
+    return consumer_group.ConsumerGroupHeartbeatRequest(
+        group_id=f"new-{about.version}",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[about.name],
+        topic_partitions=[],
+    )
+
+
+@_for(ApiKey.CONSUMER_GROUP_DESCRIBE)
+def _consumer_group_describe(about: About) -> Message:
+    return consumer_group.ConsumerGroupDescribeRequest(group_ids=[f"new-{about.version}"])
 
 
 @_for(ApiKey.HEARTBEAT)

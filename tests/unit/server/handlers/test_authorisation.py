@@ -56,6 +56,8 @@ REFUSALS: dict[ApiKey, ErrorCode | None] = {
     ApiKey.OFFSET_DELETE: GROUP_REFUSED,
     ApiKey.DESCRIBE_GROUPS: GROUP_REFUSED,
     ApiKey.DELETE_GROUPS: GROUP_REFUSED,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: GROUP_REFUSED,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: GROUP_REFUSED,
 }
 NOTHING_TO_SEE = {ApiKey.LIST_GROUPS}  # what may not be seen is not listed, which is no error
 
