@@ -3,6 +3,7 @@
 from tests.clients.ask import (
     batch,
     config,
+    consumer_group,
     fetch,
     frame,
     group,
@@ -20,6 +21,7 @@ __all__ = [
     "Asker",
     "batch",
     "config",
+    "consumer_group",
     "fetch",
     "frame",
     "group",

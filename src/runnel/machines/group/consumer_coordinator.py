@@ -75,7 +75,7 @@ class ConsumerCoordinator:
         if request.member_epoch == JOINING_EPOCH:
             change = self._open(request.group_id, now_ms)
         else:
-            change = self.change(self._group(request.group_id), now_ms)
+            change = self.change(self._group(request.group_id, "Consumer group"), now_ms)
         member_id = request.member_id or self.new_member_id()
         former = self.groups.get(request.group_id)
         response = heartbeat(change, request, member_id, caller)
@@ -112,15 +112,14 @@ class ConsumerCoordinator:
                 )
         return described
 
-    def _group(self, group_id: str) -> ConsumerGroup:
+    def _group(self, group_id: str, kind: str = "Group") -> ConsumerGroup:
         """The group of this id, or GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        text = (
-            f"Consumer group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-        )
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
     def _open(self, group_id: str, now_ms: int) -> Change:
         """A decision about the group that a new member joins; it exists once its first record is replayed."""

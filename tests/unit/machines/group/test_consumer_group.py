@@ -326,7 +326,7 @@ def test_describe_shows_what_members_have_and_shall_have(script: Script) -> None
         ("foo", [0, 1])
     ]
     assert second.assignment.topic_partitions == []
-    assert script.describe("other").error_message == "Consumer group other not found."
+    assert script.describe("other").error_message == "Group other not found."
 
 
 def kafka_lines(script: Script, group_id: str) -> list[str]:
