@@ -29,7 +29,6 @@ from runnel.runtime.group_setting import ConsumerGroupSettings
 from runnel.runtime.group_shard import Answer, Decide, GroupShard
 from runnel.runtime.group_topic import OFFSETS_TOPIC, offsets_topic, partition_for
 from runnel.runtime.replicas import Replicas
-from runnel.storage.error import StorageError
 
 log = logging.getLogger("runnel.runtime")
 
@@ -156,8 +155,10 @@ class GroupCoordinators:
     async def _load(self, shard: GroupShard, name: str) -> None:
         try:
             await shard.load()
-        except (StorageError, ApiError) as error:
-            log.error("%s cannot be loaded, its groups stay unavailable: %s", name, error)
+        except Exception:
+            # Whatever it is: with half of its log a coordinator would send members back to old offsets.
+            shard.is_broken = True
+            log.exception("%s cannot be loaded, its groups stay unavailable", name)
 
     # The world.
 
@@ -210,14 +211,20 @@ class GroupCoordinators:
 
     def _ring(self) -> None:
         self._alarm = self._alarm_ms = None
-        self.fire_due()
-        self._set_alarm()
+        try:
+            self.fire_due()
+        finally:
+            self._set_alarm()
 
     def fire_due(self) -> None:
         """Do what is due by now."""
         for shard, key in self._deadlines.take_due(self._clock.monotonic_ms()):
             if shard.is_loaded and not shard.is_gone:
-                shard.on_timer(key)
+                try:
+                    shard.on_timer(key)
+                except Exception:
+                    # A bug costs this one timer, as it costs one request in a handler.
+                    log.exception("the timer %s failed", key)
 
 
 def _classic_setting(config: BrokerConfig) -> ClassicGroupSetting:

@@ -31,6 +31,7 @@ class GroupShard:
     ) -> None:
         self.machine = machine
         self.is_loaded = False
+        self.is_broken = False
         self._log = group_log
         self._clock = clock
         self._set_timer = set_timer
@@ -61,6 +62,8 @@ class GroupShard:
         return answer
 
     def check_loaded(self) -> None:
+        if self.is_broken:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not self.is_loaded:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 

@@ -9,6 +9,8 @@ from tests.unit.server.handlers.member import coordinator, enter, fetch_old, joi
 from tests.unit.server.handlers.peer import peer
 from tests.unit.server.handlers.sensible import commit
 
+from runnel.machines.group.classic_coordinator import ClassicCoordinator
+from runnel.machines.group.decision import Decision
 from runnel.machines.group.record.format import decode_record
 from runnel.machines.group.record.offset import OffsetCommitKey, OffsetCommitValue
 from runnel.protocol.errors import ErrorCode
@@ -16,7 +18,7 @@ from runnel.protocol.messages.coordinator import FindCoordinatorRequest
 from runnel.protocol.messages.group import (
     HeartbeatRequest,
 )
-from runnel.protocol.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
+from runnel.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from runnel.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from runnel.records.record import read_batches, read_records
 from runnel.runtime.group_topic import OFFSETS_TOPIC, partition_for
@@ -109,6 +111,43 @@ async def test_a_disk_that_fails_is_told_as_a_lost_coordinator(caplog: pytest.Lo
         del partition.log.append
         answer = await client.ask(commit("simple", "t", topic_id, 9), 9)
         assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def test_a_log_that_cannot_be_read_keeps_its_groups_away(caplog: pytest.LogCaptureFixture) -> None:
+    machine = BrokerInMemory()
+    async with coordinator(machine) as client:
+        topic_id = await client.create("t", 1)
+        await client.ask(commit("g", "t", topic_id, 9), 9)
+
+    def fail(*_: object) -> None:
+        raise StorageError("/data", OSError(5, "Input/output error"))
+
+    async with peer(machine) as client:
+        partition = client.broker.replicas.get(OFFSETS_TOPIC, partition_for("g", 3))
+        partition.log.locate = fail  # type: ignore[method-assign,assignment]
+        await client.broker.groups.loaded()
+        assert (await client.ask(fetch_old(), 7)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "its groups stay unavailable" in caplog.text
+
+
+async def test_a_bug_in_a_timer_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with coordinator() as client:
+        await enter(client, "g")
+        await enter(client, "h")
+        decide = ClassicCoordinator.on_timer
+
+        def stumble(self: ClassicCoordinator, now_ms: int, key: tuple[str, ...]) -> Decision:
+            if key[1] == "g":
+                raise ZeroDivisionError
+            return decide(self, now_ms, key)
+
+        monkeypatch.setattr(ClassicCoordinator, "on_timer", stumble)
+        await pass_time(client, 10_000)
+        described = (await client.ask(DescribeGroupsRequest(groups=["g", "h"]))).groups
+        assert [group.group_state for group in described] == ["Stable", "Empty"]
+        assert "ZeroDivisionError" in caplog.text
 
 
 async def test_a_reply_waits_for_the_flush_that_the_topic_asks_for() -> None:
