@@ -2,6 +2,9 @@
 
 from tests.unit.machines.group.script import Script
 
+from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataMember, GroupMetadataValue
+from runnel.machines.group.record.format import Record, encode_record
+from runnel.protocol import codec
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.group import JoinGroupResponse
 
@@ -85,3 +88,22 @@ def test_those_who_wait_are_told_when_another_broker_takes_over() -> None:
     assert script.join("a", a) is None
     script.carry_out(script.machine.on_unloaded())
     assert script.take("a").error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_group_that_an_old_kafka_wrote() -> None:
+    """Version 0 of the record knows neither rebalance timeouts nor static members nor when a group became empty."""
+    script = Script()
+    key = encode_record(Record(GroupMetadataKey(group="g"), None))[0]
+    member = GroupMetadataMember(
+        member_id="m", client_id="c", client_host="/h", session_timeout=7_000, subscription=b"s"
+    )
+    value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol="range", leader="m", members=[member])
+    script.log.append((key, b"\0\0" + codec.encode(value, 0)))
+    script.restart()
+    assert script.heartbeat("m", 4) is ErrorCode.NONE
+    # Its session timeout stands for the rebalance timeout: so long it is waited for.
+    second = script.new_member("b", session_ms=20_000, rebalance_ms=1_000)
+    script.pass_time(6_999)
+    assert script.take("b") is None
+    script.pass_time(1)
+    assert names(script.take("b")) == [second]

@@ -121,3 +121,49 @@ def test_a_new_id_that_cannot_be_written_is_taken_back() -> None:
     assert script.heartbeat("i1-1", 1, "i1") is ErrorCode.NONE
     assert script.heartbeat("i1-2", 1, "i1") is ErrorCode.FENCED_INSTANCE_ID
     assert script.machine.describe("g", 0).members[0].member_metadata == b"sub"
+
+
+def two_static_members() -> Script:
+    script = Script()
+    for name, instance in (("a", "i1"), ("b", "i2")):
+        script.join(name, instance_id=instance, rebalance_ms=5_000, session_ms=30_000)
+    script.pass_time(6_000)
+    assert (script.take("a").leader, script.take("b").leader) == ("i1-1", "i1-1")
+    return script
+
+
+def test_a_static_member_that_returns_while_the_leader_assigns_is_a_rebalance() -> None:
+    script = two_static_members()
+    assert script.sync("a", "i1-1", 1, {"i1-1": b"a", "i2-2": b"b"}).assignment == b"a"
+    assert script.join("a", "i1-1", instance_id="i1", rebalance_ms=5_000, session_ms=30_000) is None
+    assert script.join("b", "i2-2", instance_id="i2", rebalance_ms=5_000, session_ms=30_000).generation_id == 2
+    script.take("a")
+    # The leader may have the former id in what it is about to assign.
+    assert script.join("b", instance_id="i2", rebalance_ms=5_000, session_ms=30_000) is None
+    assert script.state() == "PreparingRebalance"
+    response = script.join("a", "i1-1", instance_id="i1", rebalance_ms=5_000, session_ms=30_000)
+    assert (response.generation_id, names(response)) == (3, ["i1-1", "i2-3"])
+
+
+def test_a_static_leader_that_is_late_is_not_the_leader_any_more() -> None:
+    script = two_static_members()
+    script.sync_all(1, {"i1-1": "a", "i2-2": "b"})
+    assert script.join("b", "i2-2", instance_id="i2", protocols=[("range", b"new")], session_ms=30_000) is None
+    script.pass_time(60_000)
+    response = script.take("b")
+    assert (response.leader, names(response)) == ("i2-2", ["i2-2"])
+
+
+def test_while_only_static_members_are_left_and_none_comes_their_sessions_decide() -> None:
+    script = two_static_members()
+    script.sync_all(1, {"i1-1": "a", "i2-2": "b"})
+    dynamic = script.new_member("c", rebalance_ms=5_000)
+    script.pass_time(4_000)
+    assert script.leave((dynamic, None)) == [ErrorCode.NONE]
+    script.take("c")
+    script.pass_time(10_000)
+    # Twice the wait for them is over, and they are still members.
+    assert script.state() == "PreparingRebalance"
+    assert len(script.machine.describe("g", 0).members) == 2
+    script.pass_time(20_000)
+    assert script.state() == "Empty"
