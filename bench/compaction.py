@@ -119,7 +119,9 @@ compressed, in segments of {SEGMENT_BYTES >> 20} MiB, and one compaction of all 
 {first["after_bytes"] / 1e6:,.0f} MB. Meanwhile a probe on another topic sends one record of 1 kB with acks=all, waits
 for the reply, fetches it back, rests for 2 ms, and so on; the same was done before, with nothing to compact. Broker,
 probe and page cache share the machine. Default settings, but for the wait before a compaction, and the throttle
-where it is named: it counts bytes read, twice, and bytes written.
+where it is named: it counts bytes read, twice, and bytes written. A load above the number of cores, below, means that
+others disturbed the run: a thread of the broker may then be put aside while it holds the interpreter lock, and the
+high percentiles tell of that.
 
 | | time | MB/s | broker CPU | memory before | peak | bound on the map |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -169,6 +171,7 @@ def main() -> int:
         case = measure(settings, environment, arguments.mb, arguments.keys, arguments.idle_seconds)
         cases.append({"name": name, **case})
         print(f"{name}: {case['seconds']:.1f} s, peak {case['rss_peak_mb']:.0f} MB", flush=True)
+    conditions["load after the run"] = machine.load()
     result = {
         "command": machine.command_line("bench.compaction", mb=arguments.mb, keys=arguments.keys),
         "keys": arguments.keys,
