@@ -270,7 +270,7 @@ class World:
         created = name not in self.image.topics
         topic_id = UUID(bytes=name.encode().ljust(16, b"\0"))
         self.image.replay(TopicRecord(name, topic_id, ((0,),) * count))
-        self.machine.on_topics(self.clock.now_ms, [name], created=created)
+        self.machine.on_topics(self.clock.now_ms, created=created)
         self.note(f"topic {name} has {count} partitions")
 
     def note(self, text: str) -> None:

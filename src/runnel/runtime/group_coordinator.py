@@ -178,7 +178,7 @@ class GroupCoordinators:
         if any(name == OFFSETS_TOPIC for name, _ in deleted):
             self._unload_all()
         for shard in self._shards.values() if changed else ():
-            shard.machine.on_topics(self._clock.now_ms(), changed, created=created)
+            shard.machine.on_topics(self._clock.now_ms(), created=created)
             if deleted and shard.is_loaded:
                 shard.carry_out(shard.machine.on_topics_deleted(deleted))
 

@@ -20,7 +20,8 @@ SESSION, REBALANCE, JOIN, SYNC, REGEX = (
 class Change:
     """The group, the world around it, and what has been decided so far.
 
-    `topics_created_ms` is when the last topic was created, as far as this broker knows. `must_divide` asks for a
+    `topics_created_ms` is when the last topic was created, as far as this broker knows, and `topics_version` grows
+    with every change of any topic. `must_divide` asks for a
     new target even if nothing about the members calls for one.
     """
 
@@ -29,6 +30,7 @@ class Change:
     image: ClusterImage
     setting: ConsumerGroupSetting
     topics_created_ms: int = 0
+    topics_version: int = 0
     decision: Decision = field(default_factory=Decision)
     epoch: int = -1
     must_divide: bool = False

@@ -103,7 +103,7 @@ def join(
     names_changed = note_member(change, former, member)
     regex = change_regex(change, former, member)
     bump = names_changed or regex is not RegexChange.NONE
-    if bump or change.group.metadata_is_stale:
+    if bump or change.group.is_metadata_stale(change.topics_version):
         refresh_metadata(change, member, bump)
     return member, partitions_by_id(subscription.owned_partitions, change.image), bump
 

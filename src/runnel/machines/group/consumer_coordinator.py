@@ -58,6 +58,7 @@ class ConsumerCoordinator:
         self.new_member_id = new_member_id
         self.classic = classic
         self.topics_created_ms = 0
+        self.topics_version = 0
 
     # Requests.
 
@@ -141,7 +142,8 @@ class ConsumerCoordinator:
 
     def change(self, group: ConsumerGroup, now_ms: int) -> Change:
         """A decision about a group, still empty."""
-        return Change(group, now_ms, self.image, self.setting(group.group_id), self.topics_created_ms)
+        setting = self.setting(group.group_id)
+        return Change(group, now_ms, self.image, setting, self.topics_created_ms, self.topics_version)
 
     def fence(self, change: Change, members: list[ConsumerMember]) -> None:
         """Members are gone, of their own will or not; if only classic ones are left, the group is a classic one."""
@@ -282,14 +284,11 @@ class ConsumerCoordinator:
                     change.set_timer(REBALANCE, member.member_id, member.rebalance_timeout_ms)
         return decision
 
-    def on_topics(self, now_ms: int, changed: Iterable[str], *, created: bool) -> None:
-        """Topics were created, changed or deleted: the groups that read them look again at their next heartbeat."""
+    def on_topics(self, now_ms: int, *, created: bool) -> None:
+        """Topics were created, changed or deleted: each group looks at its own again with its next heartbeat."""
+        self.topics_version += 1
         if created:
             self.topics_created_ms = now_ms
-        names = set(changed)
-        for group in self.groups.values():
-            if isinstance(group, ConsumerGroup) and not names.isdisjoint(group.topic_names):
-                group.refreshed_epoch = None
 
     def replay(self, record: Record) -> bool:
         """Take in one record, live or from the log; False when it is not about consumer groups."""

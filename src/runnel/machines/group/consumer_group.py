@@ -69,6 +69,7 @@ class ConsumerGroup:
         self.has_partition_metadata = False
         # Soft state.
         self.refreshed_epoch: int | None = None
+        self.refreshed_version = -1
         self.regex_refresh_pending = False
         self.rebalance_epochs: dict[str, int] = {}
         self.must_rejoin: set[str] = set()
@@ -111,10 +112,17 @@ class ConsumerGroup:
         """The members that speak the classic protocol."""
         return [member for member in self.members.values() if member.classic is not None]
 
-    @property
-    def metadata_is_stale(self) -> bool:
-        """Whether the topics must be looked at again; also when the look before this one was never written down."""
-        return self.refreshed_epoch is None or self.epoch < self.refreshed_epoch
+    def is_metadata_stale(self, topics_version: int) -> bool:
+        """Whether the topics must be looked at again; also when the last look was never written down."""
+        return (
+            self.refreshed_epoch is None
+            or self.epoch < self.refreshed_epoch
+            or self.refreshed_version != topics_version
+        )
+
+    def note_refresh(self, epoch: int, topics_version: int) -> None:
+        """The topics were looked at, for the group as it is in this epoch."""
+        self.refreshed_epoch, self.refreshed_version = epoch, topics_version
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The names of the topics that a member is subscribed to, by name or by regular expression."""

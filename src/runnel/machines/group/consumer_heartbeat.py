@@ -26,6 +26,8 @@ from runnel.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
 
+_NOTHING_SAID = (None, None, None, None, None, -1)
+
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
     """Refuse what cannot be meant, before any group is looked at."""
@@ -78,7 +80,7 @@ def heartbeat(
     names_changed = note_member(change, former, member)
     regex = change_regex(change, former, member)
     bump = names_changed or regex is RegexChange.RESOLVED or change.must_divide
-    if bump or change.group.metadata_is_stale:
+    if bump or change.group.is_metadata_stale(change.topics_version):
         refresh_metadata(change, member, bump)
     epoch, target = update_target(change, member)
     subscription_changed = names_changed or regex is not RegexChange.NONE
@@ -108,6 +110,10 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 def _update(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> ConsumerMember:
     """The member with what this heartbeat says; what it leaves out is as before."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    said = (names, regex, request.rack_id, request.server_assignor, member.classic, request.rebalance_timeout_ms)
+    former = (member.instance_id, member.client_id, member.client_host)
+    if said == _NOTHING_SAID and former == (request.instance_id, caller.client_id, caller.client_host):
+        return member  # as nearly always
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

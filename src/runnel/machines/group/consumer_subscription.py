@@ -42,7 +42,8 @@ class RegexChange(Enum):
 def compile_regex(text: str) -> Any:
     """A regular expression in RE2's syntax, whose matching takes linear time whatever a member sends."""
     try:
-        return re2.compile(text, _OPTIONS)
+        # Matching bytes is several times as quick as matching text, and topics have ASCII names.
+        return re2.compile(text.encode(), _OPTIONS)
     except re2.error as error:
         detail = error.args[0] if error.args else error
         words = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
@@ -74,7 +75,7 @@ def refresh_metadata(change: Change, member: ConsumerMember, bump: bool) -> None
     if bump or metadata_hash != group.metadata_hash:
         change.epoch += 1
         change.write(epoch_record(group.group_id, change.epoch, metadata_hash))
-    group.refreshed_epoch = change.epoch
+    group.note_refresh(change.epoch, change.topics_version)
     if group.has_partition_metadata:
         change.write(partition_metadata_tombstone(group.group_id))
 
@@ -132,7 +133,7 @@ def resolve_regexes(change: Change) -> Decision:
     resolved = dict(group.resolved)
     for regex in sorted(group.regex_counts):
         pattern = compile_regex(regex)
-        topics = frozenset(name for name in change.image.topics if pattern.fullmatch(name))
+        topics = frozenset(name for name in change.image.topics if pattern.fullmatch(name.encode()))
         bump = bump or topics != (group.resolved[regex].topics if regex in group.resolved else frozenset())
         resolved[regex] = ResolvedRegex(topics, change.topics_created_ms, change.now_ms)
         change.write(regex_record(group.group_id, regex, topics, change.topics_created_ms, change.now_ms))
@@ -140,7 +141,7 @@ def resolve_regexes(change: Change) -> Decision:
     if bump or metadata_hash != group.metadata_hash:
         change.epoch += 1
         change.write(epoch_record(group.group_id, change.epoch, metadata_hash))
-        group.refreshed_epoch = change.epoch
+        group.note_refresh(change.epoch, change.topics_version)
     return change.decision
 
 

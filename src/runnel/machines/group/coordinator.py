@@ -141,9 +141,9 @@ class GroupCoordinator:
         """ConsumerGroupDescribe."""
         return self.consumer.describe(group_ids)
 
-    def on_topics(self, now_ms: int, changed: Iterable[str], *, created: bool) -> None:
-        """Topics of these names were created, changed or deleted."""
-        self.consumer.on_topics(now_ms, changed, created=created)
+    def on_topics(self, now_ms: int, *, created: bool) -> None:
+        """Topics were created, changed or deleted."""
+        self.consumer.on_topics(now_ms, created=created)
 
     # Offsets.
 

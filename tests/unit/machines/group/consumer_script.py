@@ -91,11 +91,11 @@ class Script:
         created = name not in self.image.topics
         topic_id = UUID(bytes=name.encode().ljust(16, b"\0")[:16])
         self.image.replay(TopicRecord(name, topic_id, ((0,),) * count))
-        self.coordinator.on_topics(self.now_ms, [name], created=created)
+        self.coordinator.on_topics(self.now_ms, created=created)
 
     def delete_topic(self, name: str) -> None:
         self.image.replay(TopicRemoved(name))
-        self.coordinator.on_topics(self.now_ms, [name], created=False)
+        self.coordinator.on_topics(self.now_ms, created=False)
 
     # What members do.
 
