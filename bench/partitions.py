@@ -57,6 +57,10 @@ class Broker:
         self.start_cpu_s = cpu_seconds(self._process.pid)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def rss_mb(self) -> float:
         return float(psutil.Process(self._process.pid).memory_info().rss) / 1e6
 
