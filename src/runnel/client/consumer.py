@@ -20,7 +20,7 @@ from runnel.client.consumer_core import (
 from runnel.client.consumer_record import ConsumerRecord
 from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.error import ClientClosed, RequestTimeout
-from runnel.client.fetcher import Chunk
+from runnel.client.fetch_queue import Chunk
 from runnel.client.group_member import Step
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.loop_thread import LoopThread

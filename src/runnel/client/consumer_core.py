@@ -12,7 +12,8 @@ from runnel.client.commit import Committable, read_offsets
 from runnel.client.consumer_record import ConsumerRecord, read_consumer_records
 from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.fetch import FetchOptions
-from runnel.client.fetcher import Chunk, Fetcher
+from runnel.client.fetch_queue import Chunk
+from runnel.client.fetcher import Fetcher
 from runnel.client.group import Group
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
