@@ -54,14 +54,14 @@ class Coordinator:
             self.forget()
             raise
 
-    def check(self, error_code: int, doing: str) -> None:
-        """Raise what the coordinator answered, if that is an error."""
+    def check(self, error_code: int, doing: str, message: str | None = None) -> None:
+        """Raise what the coordinator answered, if that is an error; with its own words if it has some."""
         if not error_code:
             return
         code = ErrorCode(error_code)
         if code in MOVED:
             self.forget()
-        raise ApiError(code, f"{doing} group {self.group_id}")
+        raise ApiError(code, message or f"{doing} group {self.group_id}")
 
     def forget(self) -> None:
         """Look for the coordinator before it is next asked."""

@@ -6,6 +6,7 @@ and says so with the next heartbeat, which goes out at once. Meanwhile others ne
 """
 
 import asyncio
+import contextlib
 import logging
 import uuid
 
@@ -28,6 +29,8 @@ _LEAVE = -1
 _LEAVE_FOR_A_WHILE = -2  # a static member, whose place waits for its return
 _LEAVE_TIMEOUT_MS = 5_000
 _FIRST_INTERVAL_S = 5.0
+_QUICK_BEAT_S = 0.5
+_QUICK_BEAT_COUNT = 6
 _OWN_ID_VERSION = 1  # from here on members name themselves
 _OUT = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
@@ -45,10 +48,12 @@ class ModernMember:
         self._target: dict[uuid.UUID, list[int]] | None = None  # what the coordinator wants us to have
         self._target_changed = asyncio.Event()
         self._names: list[str] = []
-        self._sent_subscription = -1
+        self._named = -1  # the number of the subscription that the names are for
+        self._sent_subscription: tuple[int, list[str]] | None = None
         self._sent_owned: set[TopicPartition] | None = None  # None: everything must be said anew
         self._settled: set[TopicPartition] = set()
         self._failure_count = 0
+        self._quick_beats_left = _QUICK_BEAT_COUNT
 
     @property
     def identity(self) -> Identity:
@@ -119,16 +124,21 @@ class ModernMember:
                 else:
                     raise
                 continue
-            try:
-                async with asyncio.timeout(self._interval_s):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._next_wait_s()):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
+
+    def _next_wait_s(self) -> float:
+        """The interval; but a newcomer asks a few times soon, as coordinators divide a moment after it has joined."""
+        if self._target or not self._quick_beats_left:
+            return self._interval_s
+        self._quick_beats_left -= 1
+        return min(self._interval_s, _QUICK_BEAT_S)
 
     async def _recover(self, error: Exception) -> None:
         """Wait a little and say everything anew, since nobody knows what has been heard."""
         _log.info("heartbeat to group %s: %s", self._host.coordinator.group_id, error)
-        self._sent_owned, self._sent_subscription = None, -1
+        self._sent_owned, self._sent_subscription = None, None
         self._failure_count += 1
         await asyncio.sleep(self._host.cluster.backoff.wait_s(self._failure_count))
 
@@ -139,18 +149,18 @@ class ModernMember:
         if not self._member_id and version >= _OWN_ID_VERSION:
             self._member_id = str(uuid.uuid4())
         await self._prepare_names(version)
-        number, owned = self._host.subscription.number, set(self._settled)
-        reply = await coordinator.request(self._build(version, owned), ConsumerGroupHeartbeatResponse, lane=self)
-        if reply.error_code:
-            coordinator.check(reply.error_code, reply.error_message or "staying in")
-        self._sent_subscription, self._sent_owned = number, owned
+        said, owned = (self._host.subscription.number, self._names), set(self._settled)
+        request = self._build(version, owned, is_new=said != self._sent_subscription)
+        reply = await coordinator.request(request, ConsumerGroupHeartbeatResponse, lane=self)
+        coordinator.check(reply.error_code, "staying in", reply.error_message)
+        self._sent_subscription, self._sent_owned = said, owned  # perhaps no longer what is wanted
         self._member_id = reply.member_id or self._member_id
         self._epoch = reply.member_epoch
         self._interval_s = reply.heartbeat_interval_ms / 1000
         if reply.assignment is not None:
             self._aim(reply.assignment.topic_partitions)
 
-    def _build(self, version: int, owned: set[TopicPartition]) -> ConsumerGroupHeartbeatRequest:
+    def _build(self, version: int, owned: set[TopicPartition], *, is_new: bool) -> ConsumerGroupHeartbeatRequest:
         """What the coordinator does not know yet; everything after a failure."""
         is_full = self._epoch == _JOIN or self._sent_owned is None
         subscription = self._host.subscription
@@ -166,7 +176,7 @@ class ModernMember:
             request.server_assignor = self._settings.group_remote_assignor
         if is_full or owned != self._sent_owned:
             request.topic_partitions = self._by_topic_id(owned)
-        if is_full or subscription.number != self._sent_subscription:
+        if is_full or is_new:
             request.subscribed_topic_names = sorted(self._names if self._matches_here else subscription.names)
             if version >= _OWN_ID_VERSION:
                 request.subscribed_topic_regex = subscription.broker_expression or ""
@@ -188,6 +198,7 @@ class ModernMember:
         _log.warning("group %s has gone on without this member (%s)", self._host.coordinator.group_id, code.name)
         self._epoch = _JOIN
         self._target = None
+        self._quick_beats_left = _QUICK_BEAT_COUNT
         self._sent_owned = None
         await self._host.change(StepKind.LOSE, self._host.owned)
         self._settled = set()
@@ -248,8 +259,10 @@ class ModernMember:
         subscription = self._host.subscription
         if subscription.broker_expression is not None and version < _OWN_ID_VERSION:
             subscription.match_here()
-        if self._matches_here and subscription.number != self._sent_subscription:
+        number = subscription.number
+        if self._matches_here and self._named != number:
             self._names = await subscription.find_names(self._host.cluster)
+            self._named = number
 
     async def _match(self) -> None:
         """Look for topics of the pattern now and then."""
@@ -264,5 +277,4 @@ class ModernMember:
                 continue
             if names != self._names:
                 self._names = names
-                self._sent_subscription = -1
                 self._wake.set()

@@ -88,10 +88,15 @@ def group_apis(group_broker: str) -> frozenset[int]:
 @pytest.fixture(params=["eager", "cooperative", "consumer"])
 def membership(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> dict[str, str]:
     """The settings of a member, for each way of being one that the broker knows."""
-    needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if request.param == "consumer" else ApiKey.JOIN_GROUP
+    return find_membership(request.param, group_apis)
+
+
+def find_membership(name: str, group_apis: frozenset[int]) -> dict[str, str]:
+    """The settings of a member, if the broker knows this way of being one."""
+    needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if name == "consumer" else ApiKey.JOIN_GROUP
     if needed not in group_apis:
         pytest.skip(f"the broker does not advertise {needed.name} yet")
-    return MEMBERSHIPS[request.param]
+    return MEMBERSHIPS[name]
 
 
 MEMBERSHIPS: dict[str, dict[str, str]] = {

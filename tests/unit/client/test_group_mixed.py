@@ -8,7 +8,8 @@ import pytest
 
 import runnel
 from runnel.client.backoff import Deadline
-from runnel.protocol.api_key import ApiKey
+
+from .conftest import MEMBERSHIPS, find_membership
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -62,13 +63,10 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=PROTOCOLS)
-def settings(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> dict[str, Any]:
-    needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if request.param == "consumer" else ApiKey.JOIN_GROUP
-    if needed not in group_apis:
-        pytest.skip(f"the broker does not advertise {needed.name} yet")
-    quick = {} if request.param == "consumer" else {"heartbeat.interval.ms": 50, "session.timeout.ms": 1500}
-    return {**PROTOCOLS[request.param], **quick}
+def find_settings(name: str, group_apis: frozenset[int]) -> dict[str, Any]:
+    find_membership(name if name in MEMBERSHIPS else "eager", group_apis)
+    quick = {} if name == "consumer" else {"heartbeat.interval.ms": 50, "session.timeout.ms": 1500}
+    return {**PROTOCOLS[name], **quick}
 
 
 @pytest.fixture
@@ -92,14 +90,25 @@ def share(*consumers: Any, sizes: list[int], found: list[bytes]) -> None:
             found += consumer.poll(0.02)
 
 
-@pytest.mark.parametrize("kinds", [(Ours, Theirs), (Theirs, Ours)], ids=["ours-first", "theirs-first"])
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("range", (Ours, Theirs)),
+        ("range", (Theirs, Ours)),
+        ("roundrobin", (Theirs, Ours)),
+        ("cooperative-sticky", (Ours, Theirs)),
+        ("consumer", (Ours, Theirs)),
+    ],
+)
 def test_two_clients_share_a_topic(
+    name: str,
     kinds: tuple[Any, Any],
-    settings: dict[str, Any],
+    group_apis: frozenset[int],
     group_broker: str,
     shared: Shared,
     close: Callable[[Any], Any],
 ) -> None:
+    settings = find_settings(name, group_apis)
     topic = shared(4, COUNT)
     group_id = f"mixed-{uuid.uuid4().hex[:12]}"
     found: list[bytes] = []
