@@ -69,14 +69,14 @@ def read(consumer: Any, count: int, into: list[Any] | None = None) -> list[Any]:
     return found
 
 
-def settle(*consumers: Any, sizes: list[int]) -> list[list[Any]]:
-    """Poll members in turn until they share as they should; what each read meanwhile."""
+def settle(*consumers: Any, sizes: list[int]) -> list[Any]:
+    """Poll members in turn until they share as they should; what they read meanwhile."""
     deadline = Deadline(PATIENCE_MS)
-    found: list[list[Any]] = [[] for _ in consumers]
+    found: list[Any] = []
     while sorted(len(consumer.assignment()) for consumer in consumers) != sorted(sizes):
         assert not deadline.is_over, [consumer.assignment() for consumer in consumers]
-        for number, consumer in enumerate(consumers):
-            found[number] += consumer.poll(0.02)
+        for consumer in consumers:
+            found += consumer.poll(0.02)
     return found
 
 
@@ -98,10 +98,8 @@ def test_a_group_goes_on_where_it_stopped(shared: Shared, either: Make) -> None:
 
 def test_members_share_and_take_over(shared: Shared, either: Make) -> None:
     topic = shared(4, 400)
-    seen: list[Any] = []
     first, second = either(max_poll_records=7).subscribe(topic), either(max_poll_records=7).subscribe(topic)
-    for records in settle(first, second, sizes=[2, 2]):
-        seen += records
+    seen = settle(first, second, sizes=[2, 2])
     assert not set(first.assignment()) & set(second.assignment())
     first.close()
     read(second, 400, seen)
@@ -330,3 +328,34 @@ def test_the_newer_protocol_is_used_where_it_is(
         with runnel.Admin(group_broker) as admin:
             (listed,) = [found for found in admin.list_groups() if found.group_id == group_id]
     assert listed.group_type == ("consumer" if ApiKey.CONSUMER_GROUP_HEARTBEAT in group_apis else "classic")
+
+
+@pytest.mark.parametrize("strategy", ["roundrobin", "sticky", "range,cooperative-sticky"])
+def test_every_strategy_shares(
+    strategy: str, shared: Shared, group_broker: str, group_id: str, group_apis: frozenset[int]
+) -> None:
+    settings = {**find_membership("eager", group_apis), "partition_assignment_strategy": strategy}
+    topic = shared(4, 40)
+    for make in members(Face("thread"), group_broker, group_id, settings):
+        first, second = make().subscribe(topic), make().subscribe(topic)
+        seen = settle(first, second, sizes=[2, 2])
+        first.close()
+        read(second, 40, seen)
+        assert numbers(seen) == list(range(40))
+
+
+def test_members_of_both_protocols_share_a_group(
+    shared: Shared, group_broker: str, group_id: str, group_apis: frozenset[int]
+) -> None:
+    topic = shared(4, 200)
+    old, new = find_membership("cooperative", group_apis), find_membership("consumer", group_apis)
+    for make_old in members(Face("thread"), group_broker, group_id, old):
+        first = make_old(max_poll_records=5).subscribe(topic)
+        seen = settle(first, sizes=[4])
+        for make_new in members(Face("thread"), group_broker, group_id, new):
+            second = make_new(max_poll_records=5).subscribe(topic)
+            seen += settle(first, second, sizes=[2, 2])
+            first.close()
+            read(second, 200, seen)
+            settle(second, sizes=[4])
+    assert numbers(seen) == list(range(200))
