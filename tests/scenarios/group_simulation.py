@@ -78,6 +78,9 @@ class Simulation:
         self.world.note("quiet")
         self.size = replace(self.size, storm_ms=0)
         self.world.trouble = Trouble(loss=0, append_failure=0)
+        for processes in self.living.values():
+            for process in processes:
+                process.letting_go_ms = (0, 1_000)
         self.clock.run_until(self.clock.now_ms + QUIET_MS)
         for group_id in self.groups:
             self.checker.check_converged(group_id)

@@ -200,7 +200,10 @@ class ConsumerCoordinator:
         former = group.static_member(request.group_instance_id)
         member, owned, changed = classic.join(change, caller, request, member_id)
         if former is not None and former.classic is None and may_downgrade(change, [former], replaced=True):
-            rebalance = group.assignment_epoch < change.epoch
+            # Where somebody is still on its way, the targets are not what members have. Kafka hands them out even so.
+            rest = [other for other in group.members.values() if other is not former]
+            reconciled = all(other.is_reconciled_to(group.assignment_epoch) for other in rest)
+            rebalance = group.assignment_epoch < change.epoch or not reconciled
             if not rebalance:
                 member = classic.step(change, member, owned, changed)
             self._downgrade(change, [former], member, rebalance=rebalance)

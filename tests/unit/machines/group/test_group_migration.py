@@ -254,6 +254,20 @@ def test_a_static_member_changes_its_protocol_up_and_down() -> None:
     assert script.classic_beat("old", "made-2", 1) == "NONE"
 
 
+def test_a_group_that_goes_down_while_a_member_has_not_let_go_is_rebalanced() -> None:
+    """The targets were handed out as they stood, and with them what another member still had."""
+    script = Script(foo=4)
+    member = classic_group(script)
+    script.join("new", "foo", instance="i")
+    owned = {"foo": [0, 1, 2, 3]}
+    assert script.classic_join("old", "foo", member=member, owned=owned) == f"{member}@1 range"
+    assert script.classic_join("b", "foo", instance="i") == "made-2@0 range"
+    assert script.classic_sync("b", "made-2", 0) == "ILLEGAL_GENERATION"
+    assert script.classic_join("b", "foo", member="made-2", instance="i") == "waits"
+    assert script.classic_join("old", "foo", member=member, owned=owned) == f"{member}@3 range leads"
+    assert script.take("b") == "made-2@3 range"
+
+
 def test_a_static_member_that_takes_a_group_up_in_the_middle_of_a_rebalance_has_it_divided_anew() -> None:
     """Nothing about the member had changed, so the group was left with what it had before the rebalance."""
     script = Script(foo=4)
