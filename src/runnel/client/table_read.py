@@ -10,6 +10,7 @@ from runnel.client.offset import EARLIEST, LATEST, find_offsets
 from runnel.client.place import Place, PlaceName, read_place
 from runnel.client.producer_core import check_partition
 from runnel.client.setting import SettingValue
+from runnel.config.error import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +37,8 @@ def read_table(
     """
     wanted = check_columns(columns)
     places = read_place(start), read_place(end)
+    if settings.get("group_id") is not None or (config or {}).get("group.id") is not None:
+        raise ConfigError("group.id", "a table is read from where you say, and belongs to no group; leave group.id out")
     consumer = Consumer(bootstrap_servers, config=config, **settings)
     with consumer:
         bounds = consumer._thread.call(_find_bounds(consumer._core, topic, partitions, *places))

@@ -185,3 +185,8 @@ def test_what_was_not_handed_out_is_read_later(
             found += map(int, next(batches)["value"].to_pylist())
             batches.close()
         assert found == [2, 3, 4, 5]
+
+
+def test_a_table_belongs_to_no_group() -> None:
+    with pytest.raises(runnel.ConfigError, match="a table is read from where you say, and belongs to no group"):
+        runnel.read_table("127.0.0.1:1", "t", group_id="g")
