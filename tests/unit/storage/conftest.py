@@ -1,5 +1,7 @@
 """A log on a file system in memory, and the few steps that every storage test takes."""
 
+from typing import Any
+
 import pytest
 
 from runnel.records.batch import BatchHeader, read_header
@@ -8,6 +10,7 @@ from runnel.records.compression import Compression
 from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 from runnel.records.record import Record, read_batches, read_records
 from runnel.storage.folder import Folder
+from runnel.storage.fs import FileSystem
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.memory_fs import MemoryFileSystem
@@ -30,15 +33,17 @@ class ManualClock:
 
 
 class Workbench:
-    """A partition's folder in memory."""
+    """A partition's folder, in memory unless told otherwise."""
 
-    def __init__(self) -> None:
-        self.fs = MemoryFileSystem()
-        self.fs.make_directory(DIRECTORY)
+    def __init__(self, fs: FileSystem | None = None, root: str = "/data") -> None:
+        self.fs: Any = fs or MemoryFileSystem()
+        self.root = root
+        self.directory = f"{root}/t-0"
+        self.fs.make_directory(self.directory)
         self.fs.sync_directory("/")
-        self.fs.sync_directory("/data")
+        self.fs.sync_directory(root)
         self.clock = ManualClock()
-        self.folder = Folder(self.fs, "/data")
+        self.folder = Folder(self.fs, root)
 
     def open(
         self,
@@ -49,10 +54,10 @@ class Workbench:
         cleaner_offset: int | None = None,
         is_clean: bool = False,
     ) -> Log:
-        self.folder = Folder(self.fs, "/data")
+        self.folder = Folder(self.fs, self.root)
         return open_log(
             self.folder,
-            DIRECTORY,
+            self.directory,
             self.clock,
             config or LogConfig(),
             log_start_offset=log_start_offset,
@@ -133,10 +138,10 @@ class Workbench:
         return [(record.offset, record.value) for record in self.records(log)]
 
     def files(self, suffix: str = "") -> list[str]:
-        return sorted(entry.name for entry in self.fs.list_directory(DIRECTORY) if entry.name.endswith(suffix))
+        return sorted(entry.name for entry in self.fs.list_directory(self.directory) if entry.name.endswith(suffix))
 
     def contents(self, name: str) -> bytes:
-        data = self.fs.read_file(f"{DIRECTORY}/{name}")
+        data = self.fs.read_file(f"{self.directory}/{name}")
         assert data is not None
         return data
 
