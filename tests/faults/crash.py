@@ -1,6 +1,6 @@
 """Crash or fail at a file-system call of a workload, start again, and hold what is there against the promises.
 
-A case is a script (0 has every operation, the others are drawn), a fault, the number of the
+A case is a script (0 and 1 have every operation, the others are drawn), a fault, the number of the
 call it happens at, the number of the call at which the start after it crashes again (0 for not
 at all), and a seed for everything that is drawn: what survives, where writes are torn. The same
 case does the same thing again. After the fault the rest of the script runs, the power fails
@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--case", type=Case.parse, help="run this one and nothing else")
+    parser.add_argument("--script", type=int, default=0, help="begin with this one")
     parser.add_argument("--failures", type=int, default=1, help="stop after so many")
     given = parser.parse_args()
     logging.getLogger("runnel").setLevel(logging.CRITICAL)
@@ -178,15 +179,15 @@ def main() -> None:
         run_case(given.case)
         print("it holds")
         return
-    sys.exit(_run_many(given.seed, given.cases, given.failures))
+    sys.exit(_run_many(given.seed, given.cases, given.failures, given.script))
 
 
-def _run_many(seed: int, count: int, failures_max: int) -> int:
+def _run_many(seed: int, count: int, failures_max: int, first_script: int) -> int:
     random = Random(seed)
     started = shown = time.monotonic()
     done: Counter[str] = Counter()
     failures = 0
-    number = 0
+    number = first_script
     print(f"seed {seed}", flush=True)
     while done.total() < count:
         for case in cases(random, call_count(number), number)[: count - done.total()]:
@@ -203,7 +204,9 @@ def _run_many(seed: int, count: int, failures_max: int) -> int:
                 print(f"\r{done.total()}/{count} cases, script {number}", end="", file=sys.stderr, flush=True)
         number += 1
     taken_s = time.monotonic() - started
-    print(f"{done.total()} cases of {number} scripts in {taken_s:.0f} s, {failures} failures: {dict(done)}")
+    print(
+        f"{done.total()} cases of {number - first_script} scripts in {taken_s:.0f} s, {failures} failures: {dict(done)}"
+    )
     return 1 if failures else 0
 
 

@@ -23,32 +23,41 @@ _LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned", ".swap")
 
 
 def scan(fs: FileSystem, log: Log) -> list[Sent]:
-    """Every batch in the segment files, after a look at whether they can be one log."""
+    """Every batch in the segment files, after a look at whether they can be one log.
+
+    Compaction leaves gaps inside of segments. Behind such a segment a start takes a gap for one
+    that Kafka's compaction left, even where a segment was lost that was not flushed.
+    """
+    is_compacted = log.config.cleanup_policy_compact
     found: list[Sent] = []
     end_offset = log.segments[0].base_offset
     for segment in log.segments:
         path = segment.path(LOG_SUFFIX)
         data = fs.read_file(path) or b""
         require(len(data) == segment.size_bytes, f"{path} has {len(data)} bytes, not {segment.size_bytes}")
-        require(segment.base_offset == end_offset, f"{path} after {end_offset}")
+        is_next = segment.base_offset >= end_offset if is_compacted else segment.base_offset == end_offset
+        require(is_next, f"{path} after {end_offset}")
         position = 0
         while position < len(data):
             header = read_header(data, position)
-            require(header.base_offset == end_offset, f"{path}: offset {header.base_offset} after {end_offset}")
+            is_next = header.base_offset >= end_offset if is_compacted else header.base_offset == end_offset
+            require(is_next, f"{path}: offset {header.base_offset} after {end_offset}")
             require(check_crc(data, position, header), f"{path}: a bad checksum at {position}")
             end_offset = header.next_offset
             found.append(Sent(data[position : position + header.size_bytes], header.base_offset, end_offset))
             position += header.size_bytes
-    require(end_offset == log.log_end_offset, f"the log ends at {end_offset}, not {log.log_end_offset}")
+    # A compacted log that was cut in a gap ends there until it is next started.
+    is_end = end_offset <= log.log_end_offset if is_compacted else end_offset == log.log_end_offset
+    require(is_end, f"the log ends at {end_offset}, not {log.log_end_offset}")
     return found
 
 
 def check_promise(log: Log, found: list[Sent], ledger: Ledger, *, is_lossy: bool) -> None:
     """Hold what is there against what was promised for a kill, or for a power loss if `is_lossy`."""
-    for sent in found:
-        candidates = ledger.candidates(sent.base_offset, is_lossy=is_lossy)
-        if all(sent.data != known.data for known in candidates):
-            violate(f"nobody sent {sent}, but {candidates}")
+    if ledger.is_compacted:
+        _check_sent_records(found, ledger, is_lossy=is_lossy)
+    else:
+        _check_sent_batches(found, ledger, is_lossy=is_lossy)
     start_offset = log.log_start_offset
     if ledger.is_vanishing:
         return
@@ -57,7 +66,13 @@ def check_promise(log: Log, found: list[Sent], ledger: Ledger, *, is_lossy: bool
     promised_end = ledger.durable_end if is_lossy else ledger.end_offset
     if ledger.floor is not None:
         promised_end = min(promised_end, ledger.floor)
+    if ledger.is_compacted:
+        ends = [sent.next_offset for sent in ledger.held]
+        promised_end = max([end for end in ends if end <= promised_end], default=0)
     require(log.log_end_offset >= promised_end, f"the log ends at {log.log_end_offset} before {promised_end}")
+    if ledger.is_compacted:
+        _check_newest(found, ledger, promised_end)
+        return
     offsets = {sent.base_offset for sent in found}
     missing = [
         sent
@@ -67,14 +82,40 @@ def check_promise(log: Log, found: list[Sent], ledger: Ledger, *, is_lossy: bool
     require(not missing, f"lost: {missing}")
 
 
-def check_live(fs: FileSystem, log: Log, ledger: Ledger) -> None:
-    """A log in use, between two calls, holds exactly what it acknowledged."""
+def _check_sent_batches(found: list[Sent], ledger: Ledger, *, is_lossy: bool) -> None:
+    for sent in found:
+        candidates = ledger.candidates(sent.base_offset, is_lossy=is_lossy)
+        if all(sent.data != known.data for known in candidates):
+            violate(f"nobody sent {sent}, but {candidates}")
+
+
+def _check_sent_records(found: list[Sent], ledger: Ledger, *, is_lossy: bool) -> None:
+    known = ledger.records(is_lossy=is_lossy)
+    for sent in found:
+        for record in sent.records:
+            require(record in known.get(record.offset, ()), f"nobody sent {record}")
+
+
+def _check_newest(found: list[Sent], ledger: Ledger, promised_end: int) -> None:
+    """The newest record of each key is there, or a newer one; one that deletes its key may be gone."""
+    newest = {record.key: record for sent in found if not sent.header.is_control for record in sent.records}
+    for key, record in ledger.newest(promised_end).items():
+        there = newest.get(key)
+        is_kept = there is not None and there.offset >= record.offset
+        require(is_kept or record.value is None, f"{key!r} is lost: {record}, there is {there}")
+
+
+def check_live(fs: FileSystem, log: Log, ledger: Ledger) -> list[Sent]:
+    """A log in use, between two calls, holds exactly what it acknowledged. Returns all that is in it."""
     found = scan(fs, log)
     visible = [sent for sent in found if sent.next_offset > log.log_start_offset]
     held = [sent for sent in ledger.held if sent.next_offset > log.log_start_offset]
-    if [sent.data for sent in visible] != [sent.data for sent in held]:
+    if ledger.is_compacted:
+        check_promise(log, found, ledger, is_lossy=False)
+    elif [sent.data for sent in visible] != [sent.data for sent in held]:
         violate(f"there is {visible}, told was {held}")
     check_consistent(fs, log, found)
+    return found
 
 
 def check_consistent(fs: FileSystem, log: Log, found: list[Sent]) -> None:
@@ -138,6 +179,11 @@ def _check_epochs(log: Log, visible: list[Sent]) -> None:
         epoch = sent.header.partition_leader_epoch
         if not expected or expected[-1][0] != epoch:
             expected.append((epoch, max(sent.base_offset, log.log_start_offset)))
+    if log.config.cleanup_policy_compact:
+        # Nothing may be left of an epoch that the log still knows of.
+        epochs = [(log.epochs.epoch_for(max(offset, log.log_start_offset)), offset) for _, offset in expected]
+        require(epochs == expected, f"epochs {log.epochs.starts}, but the batches say {expected}")
+        return
     starts = [(epoch, offset) for epoch, offset in log.epochs.starts if offset < log.log_end_offset]
     require(starts == expected, f"epochs {starts}, but the batches say {expected}")
     for (epoch, _), (_, following) in pairwise(expected):
@@ -158,7 +204,8 @@ def _check_producers(log: Log, visible: list[Sent]) -> None:
         last_offset = known.batches[-1].last_offset if known.batches else -1
         is_gone = producer_id not in replayed.entries and last_offset >= log.log_start_offset
         # A batch in which the log begins is neither in the replay nor before it.
-        is_cut = bool(visible) and visible[0].base_offset <= last_offset < visible[0].next_offset
+        is_compacted = log.config.cleanup_policy_compact and last_offset < log.log_end_offset
+        is_cut = is_compacted or (bool(visible) and visible[0].base_offset <= last_offset < visible[0].next_offset)
         require(is_cut or not is_gone, f"producer {producer_id} is known up to {last_offset}, where nothing of it is")
 
 

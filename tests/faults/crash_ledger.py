@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NoReturn
 
 from runnel.records.batch import BatchHeader, assign_offsets, read_header
+from runnel.records.record import Record, read_records
 
 
 class Violation(AssertionError):  # noqa: N818  says what happened
@@ -41,6 +42,10 @@ class Sent:
     def header(self) -> BatchHeader:
         return read_header(self.data)
 
+    @cached_property
+    def records(self) -> list[Record]:
+        return list(read_records(self.data))
+
     def __repr__(self) -> str:
         header = self.header
         return f"[{self.base_offset}, {self.next_offset}) of {header.producer_id} seq {header.base_sequence}"
@@ -59,6 +64,7 @@ class Ledger:
     end_offset: int = 0
     floor: int | None = None  # while it is being truncated: what stays in any case
     is_vanishing: bool = False  # while everything is being thrown away
+    is_compacted: bool = False  # records that are not their key's newest may be gone
     leader_epoch: int = 0
 
     def offer(self, sent: Sent) -> None:
@@ -140,9 +146,23 @@ class Ledger:
         known = [*self.held, *self.doubtful, *(self.refused if is_lossy else ())]
         return [sent for sent in known if sent.base_offset == base_offset]
 
+    def records(self, *, is_lossy: bool) -> dict[int, list[Record]]:
+        """The records that may stand at each offset."""
+        known: dict[int, list[Record]] = {}
+        for sent in (*self.held, *self.doubtful, *(self.refused if is_lossy else ())):
+            for record in sent.records:
+                known.setdefault(record.offset, []).append(record)
+        return known
+
+    def newest(self, end_offset: int) -> dict[bytes | None, Record]:
+        """The newest acknowledged record of each key below an offset, whatever became of transactions."""
+        plain = (sent for sent in self.held if not sent.header.is_transactional)
+        records = (record for sent in plain for record in sent.records)
+        return {record.key: record for record in records if record.offset < end_offset}
+
     def next_sequence(self, producer_id: int) -> int:
         for sent in reversed(self.held):
             header = sent.header
             if header.producer_id == producer_id and not header.is_control:
-                return header.base_sequence + header.record_count
+                return header.last_sequence + 1  # compaction may have taken records out of the batch
         return 0

@@ -81,17 +81,50 @@ STANDARD: list[Step] = [
 ]
 
 
+# Script 1: compaction between everything that moves segments.
+COMPACTING: list[Step] = [
+    ("make", "keyed"),
+    ("append", "keyed", 10, 3),
+    ("append", "keyed", 11, 4, Compression.GZIP),
+    ("append", "keyed", TRANSACTIONAL_ID, 2),
+    ("append", "keyed", 10, 3),
+    ("end_transaction", "keyed", ControlType.ABORT),
+    ("append", "keyed", 10, 4, Compression.LZ4),
+    ("compact", "keyed"),
+    ("append", "keyed", 11, 3),
+    ("elect", "keyed"),
+    ("append", "keyed", TRANSACTIONAL_ID, 2),
+    ("append", "keyed", 10, 5, Compression.ZSTD, 2),
+    ("end_transaction", "keyed", ControlType.COMMIT),
+    ("append", "keyed", NO_PRODUCER, 2),
+    ("compact", "keyed"),
+    ("append", "keyed", 10, 3),
+    ("checkpoint",),
+    ("truncate", "keyed", 0.8),
+    ("append", "keyed", 11, 4),
+    ("elect", "keyed"),
+    ("append", "keyed", 10, 4),
+    ("compact", "keyed"),
+    ("truncate", "keyed", 0.4),
+    ("append", "keyed", 10, 3),
+    ("reopen",),
+    ("append", "keyed", 11, 3),
+    ("compact", "keyed"),
+    ("append", "keyed", 10, 1),
+]
+
+
 def script(number: int) -> list[Step]:
-    """The steps of a script; from 1 on they are drawn."""
-    if number == 0:
-        return STANDARD
+    """The steps of a script; from 2 on they are drawn."""
+    if number < 2:
+        return (STANDARD, COMPACTING)[number]
     random = Random(f"script {number}")
-    steps: list[Step] = [("make", "plain"), ("append", "plain", 10, 1), ("make", "safe")]
+    steps: list[Step] = [("make", "plain"), ("append", "plain", 10, 1), ("make", "keyed"), ("make", "safe")]
     return steps + [_draw(random) for _ in range(random.randrange(20, 50))]
 
 
 def _draw(random: Random) -> Step:
-    name = random.choice(("plain", "plain", "plain", "safe", "other"))
+    name = random.choice(("plain", "plain", "keyed", "safe", "other"))
     weights = {
         "append": 45,
         "flush": 6,
@@ -109,6 +142,7 @@ def _draw(random: Random) -> Step:
         "reopen": 3,
         "make": 3,
         "delete": 1,
+        "compact": 4,
         "purge": 2,
     }
     kind = random.choices(list(weights), list(weights.values()))[0]

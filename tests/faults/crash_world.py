@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tests.faults.crash_check import check_consistent, check_files, check_live, check_promise, check_retries, scan
 from tests.faults.crash_ledger import Ledger, Sent, require, violate
+from tests.unit.storage.compacting import compact, dirt_of
 
 from runnel.records.batch import read_header
 from runnel.records.builder import BatchBuilder
@@ -23,11 +24,15 @@ from runnel.storage.memory_fs import MemoryFileSystem
 PATH = "/data"
 TRANSACTIONAL_ID = 30
 NO_PRODUCER = -1
+KEY_COUNT = 4
 _SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1)
 CONFIGS = {
     "plain": _SMALL,
     "safe": replace(_SMALL, flush_messages=1),
     "other": _SMALL,
+    "keyed": replace(
+        _SMALL, segment_bytes=420, cleanup_policy_delete=False, cleanup_policy_compact=True, delete_retention_ms=0
+    ),
 }
 
 Step = tuple[Any, ...]
@@ -131,7 +136,10 @@ class World:
         self.fs.hook = None
         for name, topic in self.topics.items():
             if topic.is_certain and only in (None, name):
-                check_live(self.fs, self._log(name), topic.ledger)
+                found = check_live(self.fs, self._log(name), topic.ledger)
+                if topic.ledger.is_compacted:
+                    # What is cut from now on does not bring back what a compaction took away for it.
+                    topic.ledger.held = found
                 check_retries(self._log(name), topic.ledger)
         self.fs.hook, self.fs.call_count = hook, call_count
 
@@ -156,7 +164,8 @@ class World:
             return
         if topic is None:
             self._id_count += 1
-            topic = self.topics[name] = Topic(UUID(int=self._id_count))
+            ledger = Ledger(is_compacted=CONFIGS[name].cleanup_policy_compact)
+            topic = self.topics[name] = Topic(UUID(int=self._id_count), ledger)
         self._dir.create(name, 0, topic.topic_id, CONFIGS[name])
         topic.is_making = False
         topic.is_synced = True
@@ -184,7 +193,10 @@ class World:
         )
         for number in range(count):
             value = b"%s %d %d" % (name.encode(), ledger.end_offset + number, self.clock.time_ms)
-            builder.append(self.clock.time_ms + drift_ms * number, None, value)
+            offset = ledger.end_offset + number
+            key = b"key %d" % (offset % KEY_COUNT) if ledger.is_compacted else None
+            is_deletion = key is not None and offset % 7 == 3
+            builder.append(self.clock.time_ms + drift_ms * number, key, None if is_deletion else value)
         data = bytearray(builder.build())
         require(log.producers.check(read_header(data)) is None, f"sequence {sequence} is taken for a repetition")
         self._append(name, data)
@@ -195,8 +207,9 @@ class World:
         if producer_id < 0:
             return -1
         entry = log.producers.entries.get(producer_id)
-        if entry is not None and (not entry.batches or entry.batches[-1].last_offset < log.log_start_offset):
-            # The log may remember or forget who wrote only what is deleted.
+        last_offset = entry.batches[-1].last_offset if entry is not None and entry.batches else -1
+        if entry is not None and (ledger.is_compacted or last_offset < log.log_start_offset):
+            # The log may remember or forget who wrote only what is deleted or compacted away.
             return entry.last_sequence + 1
         return ledger.next_sequence(producer_id)
 
@@ -258,12 +271,30 @@ class World:
     def checkpoint(self) -> None:
         self._dir.checkpoint()
         for name, topic in self.topics.items():
-            if topic.is_certain:
-                topic.ledger.durable_start = max(topic.ledger.durable_start, self._log(name).log_start_offset)
+            log = self._log(name) if topic.is_certain else None
+            # One that is where the first segment begins is not written down: the segment's name tells it.
+            if log is not None and log.log_start_offset > log.segments[0].base_offset:
+                topic.ledger.durable_start = max(topic.ledger.durable_start, log.log_start_offset)
+
+    def compact(self, name: str) -> None:
+        """Roll, flush and compact all there is, as the cleaner does in a thread of its own."""
+        log, ledger = self._log(name), self.topics[name].ledger
+        if not ledger.is_compacted:
+            return
+        log.roll()
+        self.flush(name)
+        if dirt_of(log).dirty_bytes:
+            compact(log, self.clock.time_ms)
+            self._dir.checkpoint_cleaner()
+        found = scan(self.fs, log)
+        check_promise(log, found, ledger, is_lossy=False)
+        ledger.held = found
 
     def delete_records(self, name: str, fraction: float) -> None:
         """As the request does: move the start, write it down, and let retention remove the files."""
         log, ledger = self._log(name), self.topics[name].ledger
+        if ledger.is_compacted:
+            return  # its policy does not allow it
         offset = log.log_start_offset + int(fraction * (log.log_end_offset - log.log_start_offset))
         ledger.start_offset = offset
         log.advance_log_start(offset)
@@ -273,6 +304,8 @@ class World:
     def retain(self, name: str, size_bytes: int) -> None:
         """Let retention.bytes remove segments, perhaps all there are."""
         log, ledger = self._log(name), self.topics[name].ledger
+        if ledger.is_compacted:
+            return
         log.reconfigure(replace(CONFIGS[name], retention_bytes=size_bytes))
         ledger.start_offset = ledger.end_offset
         try:
@@ -326,4 +359,7 @@ class World:
         for name, topic in self.topics.items():
             if topic.is_certain:
                 require((name, 0) in self._dir.logs, f"the topic {name} is lost")
+                if topic.ledger.is_compacted:
+                    # Cut in a gap it ended there; from now on it ends where its last batch does.
+                    topic.ledger.end_offset = self._log(name).log_end_offset
         self.check()

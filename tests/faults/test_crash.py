@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 from tests.faults.crash import FAULTS, Case, Failure, _Run, call_count, cases, run_case
-from tests.faults.crash_script import STANDARD, script
+from tests.faults.crash_script import COMPACTING, STANDARD, script
 
 DRAWN_COUNT = 60
 
@@ -28,20 +28,26 @@ def quiet() -> Iterator[None]:
 
 def test_the_standard_workload_has_every_operation() -> None:
     run = _Run(Case(0, "kill", 0))
-    for step in [("reopen",), *STANDARD]:
-        if run.world.log_dir is None:
-            run.world.start()
+    run.world.start()
+    for step in [*STANDARD, *COMPACTING]:
         run.world.run(step)
     operations = {operation for operation, _ in run.fs.calls}
     wanted = {"write_at", "read_at", "create", "open", "truncate", "sync", "sync_directory", "rename", "remove"}
     assert wanted | {"write_file", "read_file", "make_directory", "remove_directory", "lock"} <= operations
-    assert {step[0] for step in STANDARD} == {step[0] for number in range(1, 40) for step in script(number)}
+    drawn = {step[0] for number in range(2, 40) for step in script(number)}
+    assert {step[0] for step in [*STANDARD, *COMPACTING]} == drawn
 
 
 @pytest.mark.parametrize("fault", ["kill", "power"])
 def test_a_crash_at_any_call_breaks_no_promise(fault: str) -> None:
     for call in range(1 + FAULTS.index(fault), call_count(0) + 1, 2):
         run_case(Case(0, fault, call, 0, call))
+
+
+@pytest.mark.parametrize("fault", ["kill", "power", "eio", "full"])
+def test_a_fault_at_any_call_around_compactions_breaks_no_promise(fault: str) -> None:
+    for call in range(1 + FAULTS.index(fault), call_count(1) + 1, 12):
+        run_case(Case(1, fault, call, 0, call // 12))
 
 
 @pytest.mark.parametrize("fault", ["eio", "enospc", "broken", "full"])
@@ -56,7 +62,7 @@ def test_a_second_crash_while_recovering_breaks_no_promise_either() -> None:
 
 
 def test_drawn_faults_in_drawn_workloads_break_no_promise() -> None:
-    drawn = cases(Random(3), DRAWN_COUNT * 15, first_script=1)
+    drawn = cases(Random(3), DRAWN_COUNT * 15, first_script=2)
     for case in drawn[::15]:
         run_case(case)
 
