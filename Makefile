@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 FOR ?=
 WORKERS ?= 2
 CASES ?=
+ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow simulate-groups fuzz crash lint bench format docs clean
+.PHONY: help demo test test-slow simulate-groups fuzz crash kill lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -40,6 +41,9 @@ fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose oth
 
 crash: $(VENV)/.dev     ## a hundred thousand storage faults in memory; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.crash $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
+
+kill: $(VENV)/.dev      ## a broker killed 200 times under load; ROUNDS and SEED choose others
+	$(BIN)/python -m tests.faults.kill_loop --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev      ## ruff and mypy
 	$(BIN)/ruff check src tests bench examples setup.py

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,61 +16,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.broker_process import BrokerProcess
 from tests.faults.live import wait_until
 
 KILL_COUNT = 10
 PARTITION_COUNT = 2
 TOPIC = "killed"
-START_TIMEOUT_S = 20
-
-
-class Process:
-    """A broker in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-        self._folder = folder
-        self._log = folder / "stderr.txt"
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        """Start, and return when it says that it is ready."""
-        command = [sys.executable, "-m", "runnel.cli.main", "start"]
-        # Small segments, so that kills also hit rolls; the flush thread has something to do then.
-        command += [
-            "--data",
-            str(self._folder / "data"),
-            "--listen",
-            self.address,
-            "--set",
-            "log.segment.bytes=1048576",
-        ]
-        with self._log.open("a") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert "ready on" in line, self._log.read_text()[-2000:]
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait(START_TIMEOUT_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def stop(self) -> int:
-        assert self._process is not None
-        self._process.terminate()
-        code = self._process.wait(START_TIMEOUT_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        return code
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text()
 
 
 class Load:
@@ -140,8 +88,8 @@ def _quiet() -> object:
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Iterator[Process]:
-    broker = Process(tmp_path)
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(tmp_path)
     broker.start()
     yield broker
     broker.kill()
@@ -169,7 +117,7 @@ def _consume(address: str) -> dict[int, list[tuple[int, bytes]]]:
 
 
 @pytest.mark.timeout(180)
-def test_every_acknowledged_record_survives_being_killed_again_and_again(process: Process) -> None:
+def test_every_acknowledged_record_survives_being_killed_again_and_again(process: BrokerProcess) -> None:
     _create(process.address)
     load = Load(process.address)
     chance = random.Random(9)
@@ -194,7 +142,7 @@ def test_every_acknowledged_record_survives_being_killed_again_and_again(process
     assert "Traceback" not in process.log
 
 
-def test_a_clean_stop_in_between_recovers_nothing(process: Process) -> None:
+def test_a_clean_stop_in_between_recovers_nothing(process: BrokerProcess) -> None:
     _create(process.address)
     load = Load(process.address)
     wait_until(lambda: load.count >= 500, "records are there")
