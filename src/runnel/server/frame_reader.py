@@ -44,6 +44,11 @@ class FrameReader:
         return self._frame is not None or bool(self._prefix)
 
     @property
+    def has_partial_frame(self) -> bool:
+        """Whether the length of a frame is known and not all of its bytes are there, perhaps none."""
+        return self._frame is not None
+
+    @property
     def has_room(self) -> bool:
         """Whether the next bytes of a large frame have their place."""
         return self._frame is not None and self._filled < len(self._frame)

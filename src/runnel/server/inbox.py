@@ -66,7 +66,7 @@ class Inbox:
         for frame in frames:
             self._queue.append(Arrived(frame, claim))
             self._queued_bytes += len(frame)
-        if self._claim is None and self._reader.partial_bytes:
+        if self._claim is None and self._reader.has_partial_frame:
             self._claim = Claim(self._budget, self._grow)
             self._claim.take(self._reader.partial_bytes)
         return bool(frames)

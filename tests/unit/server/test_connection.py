@@ -124,6 +124,17 @@ def test_a_peer_that_sends_ahead_takes_turns_with_the_others(tmp_path: Path, loo
         assert last < 100, "five requests of the one are served among as many of the other"
 
 
+def test_a_request_may_arrive_in_two_pieces_cut_anywhere(live: Live) -> None:
+    with live.socket() as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        whole = api_versions(1)
+        for cut in range(1, len(whole)):
+            peer.sendall(whole[:cut])
+            wait_until(lambda: any(found._inbox.in_frame for found in live.connections()), "the first piece is there")
+            peer.sendall(whole[cut:])
+            assert correlation_id(receive_frame(peer)) == 1, f"cut after {cut} bytes"
+
+
 def test_a_long_poll_holds_back_the_replies_behind_it(live: Live) -> None:
     topic = live.asker.topic()
     with live.wire() as wire:
