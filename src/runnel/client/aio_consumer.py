@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -168,11 +168,13 @@ class Consumer:
 
     def batches(
         self, columns: Sequence[str] | None = None, *, timeout_s: float | None = None
-    ) -> AsyncIterator["pa.RecordBatch"]:
+    ) -> AsyncGenerator["pa.RecordBatch", None]:
         """What arrives as `pyarrow.RecordBatch`, as `runnel.Consumer.batches`; decoded in a thread."""
         return self._batches(check_columns(columns), timeout_s)
 
-    async def _batches(self, columns: tuple[str, ...], timeout_s: float | None) -> AsyncIterator["pa.RecordBatch"]:
+    async def _batches(
+        self, columns: tuple[str, ...], timeout_s: float | None
+    ) -> AsyncGenerator["pa.RecordBatch", None]:
         loop = asyncio.get_running_loop()
         self._records.put_back()
         while (chunk := await self._take(timeout_s)) is not None:

@@ -1,7 +1,7 @@
 """The consumer for ordinary code: a thread fetches ahead, the caller takes what has arrived."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -180,7 +180,7 @@ class Consumer:
 
     def batches(
         self, columns: Sequence[str] | None = None, *, timeout_s: float | None = None
-    ) -> Iterator["pa.RecordBatch"]:
+    ) -> Generator["pa.RecordBatch", None, None]:
         """What arrives as `pyarrow.RecordBatch`, each of one partition, without an object for each record.
 
         `columns` chooses among key, value, topic, partition, offset, timestamp, timestampType and
@@ -188,7 +188,7 @@ class Consumer:
         """
         return self._batches(check_columns(columns), timeout_s)
 
-    def _batches(self, columns: tuple[str, ...], timeout_s: float | None) -> Iterator["pa.RecordBatch"]:
+    def _batches(self, columns: tuple[str, ...], timeout_s: float | None) -> Generator["pa.RecordBatch", None, None]:
         self._records.put_back()
         while (chunk := self._take(timeout_s)) is not None:
             try:

@@ -5,6 +5,8 @@ import os
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 from runnel.protocol.messages.group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
 from runnel.testing import Broker
 
-from .conftest import QUICK_GROUPS
+from .conftest import QUICK_GROUPS, find_membership
 
 Shared = Callable[..., str]
 Settings = dict[str, str]
@@ -159,6 +161,33 @@ def test_a_read_that_is_cancelled_leaves_the_group_whole(
         return found
 
     assert asyncio.run(work()) == set(range(10))
+
+
+def test_batches_that_are_cancelled_are_read_again(
+    group_broker: str, shared: Shared, group_id: str, monkeypatch: pytest.MonkeyPatch, group_apis: frozenset[int]
+) -> None:
+    """A batch that a thread had decoded for a reader who was cancelled meanwhile was lost, and committed as read."""
+    arrow_decode = pytest.importorskip("runnel.records.arrow_decode")
+    small = partial(arrow_decode.ColumnDecoder, chunk_bytes_max=1)  # a batch for each that was produced
+    monkeypatch.setattr(arrow_decode, "ColumnDecoder", small)
+    settings = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 10, **find_membership("eager", group_apis)}
+    topic = shared(1)
+    send(group_broker, topic, *range(60))
+
+    async def work() -> list[int]:
+        found: list[int] = []
+        async with runnel.aio.Consumer(group_broker, group_id=group_id, **settings).subscribe(topic) as consumer:
+            patience_s = 0.002
+            while len(found) < 60:
+                patience_s *= 1.2  # so that it ends on a slow machine, too
+                async with aclosing(consumer.batches(["value"])) as batches:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(patience_s):
+                            async for batch in batches:
+                                found += map(int, batch["value"].to_pylist())
+        return found
+
+    assert asyncio.run(work()) == list(range(60))
 
 
 def test_a_topic_that_comes_later_is_read(
