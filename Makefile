@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow simulate-groups fuzz crash kill lint bench format docs clean
+.PHONY: help demo test test-slow test-groups simulate-groups fuzz crash kill lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -32,6 +32,9 @@ test: $(VENV)/.dev      ## every test that this machine can run; skips say why
 test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the client with Apache Kafka as broker
 	$(BIN)/python -m pytest -m slow tests
 	RUNNEL_TEST_TARGET=kafka $(BIN)/python -m pytest tests/unit/client
+
+test-groups: $(VENV)/.dev ## groups of every client whose members are killed as RECORDS (100000) flow through each
+	RUNNEL_GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 tests/clients/test_groups.py
 
 simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SEED and SEEDS choose others
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)

@@ -26,6 +26,8 @@ RUN_TIMEOUT_S = 100.0
 FETCH_TIMEOUT_S = 120.0
 SLF4J_VERSION = "1.7.36"
 JAVA_VERSION_MIN = 17
+# For programs that live for seconds: most of what they cost is starting and compiling.
+JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @dataclass
@@ -36,14 +38,19 @@ class Program:
     prepare: Callable[[], tuple[list[str], dict[str, str]]]
     _ready: tuple[list[str], dict[str, str]] | None = field(default=None, repr=False)
 
-    def run(self, phase: str, bootstrap: str, topic: str, *options: str) -> dict[str, Any]:
-        """Run one phase and return the report that it printed."""
+    def ready(self) -> tuple[list[str], dict[str, str]]:
+        """Its command and environment, made when first asked for."""
         if self._ready is None:
             self._ready = self.prepare()
         command, environment = self._ready
+        return command, {**os.environ, **environment}
+
+    def run(self, phase: str, bootstrap: str, topic: str, *options: str) -> dict[str, Any]:
+        """Run one phase and return the report that it printed."""
+        command, environment = self.ready()
         done = subprocess.run(
             [*command, phase, bootstrap, topic, *options],
-            env={**os.environ, **environment},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=RUN_TIMEOUT_S,
@@ -57,35 +64,35 @@ class Program:
         return report
 
 
-def java(version: str) -> Program:
+def java(version: str, main: str = "Workload") -> Program:
     """Java's kafka-clients in that version."""
-    return Program(f"kafka-clients {version}", lambda: _prepare_java(version))
+    return Program(f"kafka-clients {version}", lambda: _prepare_java(version, main))
 
 
 def go(client: str) -> Program:
-    """`franz` or `sarama`."""
+    """`franz`, `sarama` or `member`, which is franz-go in a group."""
     return Program(client, lambda: _prepare_go(client))
 
 
-def node() -> Program:
+def node(script: str = "workload.js") -> Program:
     """kafkajs."""
-    return Program("kafkajs", _prepare_node)
+    return Program("kafkajs", lambda: _prepare_node(script))
 
 
-def _prepare_java(version: str) -> tuple[list[str], dict[str, str]]:
+def _prepare_java(version: str, main: str) -> tuple[list[str], dict[str, str]]:
     compiler = require_tool("javac")
     _require_java(compiler)
     coordinates = [f"org.apache.kafka:kafka-clients:{version}", f"org.slf4j:slf4j-nop:{SLF4J_VERSION}"]
     classpath = Classpath.of(f"clients-{version}", coordinates)
-    source = HERE / "java" / "Workload.java"
-    folder = cache_folder("clients") / f"java-{version}-{_fingerprint([source])}"
+    sources = sorted((HERE / "java").glob("*.java"))
+    folder = cache_folder("clients") / f"java-{version}-{_fingerprint(sources)}"
 
     def compile_to(unfinished: Path) -> None:
         options = ["-encoding", "UTF-8", "-cp", str(classpath), "-d", str(unfinished)]
-        _build([compiler, *options, str(source)], source.parent)
+        _build([compiler, *options, *map(str, sources)], HERE / "java")
 
     built_once(folder, compile_to)
-    return [require_tool("java"), "-Xmx256m", "-cp", f"{folder}{os.pathsep}{classpath}", "Workload"], {}
+    return [require_tool("java"), *JAVA_OPTIONS, "-cp", f"{folder}{os.pathsep}{classpath}", main], {}
 
 
 def _require_java(compiler: str) -> None:
@@ -114,12 +121,13 @@ def _prepare_go(client: str) -> tuple[list[str], dict[str, str]]:
         resolve(
             [compiler, "mod", "download"], what="Go modules", cwd=source, env=environment, timeout_s=FETCH_TIMEOUT_S
         )
-        _build([compiler, "build", "-o", f"{unfinished}{os.sep}", "./franz", "./sarama"], source, environment)
+        programs = ["./franz", "./member", "./sarama"]
+        _build([compiler, "build", "-o", f"{unfinished}{os.sep}", *programs], source, environment)
 
     return [str(built_once(folder, compile_to) / client)], {}
 
 
-def _prepare_node() -> tuple[list[str], dict[str, str]]:
+def _prepare_node(script: str) -> tuple[list[str], dict[str, str]]:
     program, installer = require_tool("node"), require_tool("npm")
     wanted = HERE / "node" / "package.json"
     folder = cache_folder("clients") / f"node-{_fingerprint([wanted])}"
@@ -130,7 +138,7 @@ def _prepare_node() -> tuple[list[str], dict[str, str]]:
         resolve([installer, "install", *options], what="npm packages", cwd=unfinished, timeout_s=FETCH_TIMEOUT_S)
 
     built_once(folder, install_to)
-    return [program, str(HERE / "node" / "workload.js")], {"NODE_PATH": str(folder / "node_modules")}
+    return [program, str(HERE / "node" / script)], {"NODE_PATH": str(folder / "node_modules")}
 
 
 def _fingerprint(files: Iterable[Path]) -> str:

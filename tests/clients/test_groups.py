@@ -1,0 +1,114 @@
+"""Groups of real clients, alone and mixed, whose members are killed with kill -9 while records flow.
+
+`RUNNEL_GROUP_RECORDS=100000` (or `make test-groups`) chooses how many records flow; members are killed the more often.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.cache import Unavailable
+from tests.clients.conftest import TARGET
+from tests.clients.group_run import CLIENTS, GroupRun, Plan
+from tests.clients.raw import Wire
+
+RECORD_COUNT = int(os.environ.get("RUNNEL_GROUP_RECORDS", "2000"))
+RECORDS_PER_KILL = 5000
+PER_SECOND = 1000 if RECORD_COUNT < RECORDS_PER_KILL else 3000
+TIMEOUT_S = 90.0 + RECORD_COUNT / 500
+CONSUMER_GROUP_HEARTBEAT = 68
+OPTIONS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+
+pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.timeout(int(TIMEOUT_S * 3) + 600)]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A broker in a process of its own, which bears with short sessions."""
+    if TARGET == "kafka":
+        from bench.kafka import ApacheKafka
+
+        try:
+            kafka = ApacheKafka({"offsets.topic.replication.factor": "1", **OPTIONS}).start()
+        except Unavailable as reason:
+            pytest.skip(str(reason))
+        yield kafka.bootstrap_servers
+        kafka.stop()
+    else:
+        from bench.broker import RunnelBroker
+
+        with RunnelBroker(OPTIONS) as broker:
+            yield broker.bootstrap_servers
+
+
+def _need(plan: Plan, bootstrap: str) -> None:
+    """Skip what cannot be had here."""
+    for client in plan.clients:
+        try:
+            CLIENTS[client]()
+        except Unavailable as reason:
+            pytest.skip(str(reason))
+    if plan.protocol == "consumer":
+        with Wire(bootstrap) as wire:
+            answer = wire.ask("ApiVersions", 0)
+        assert not isinstance(answer, str)
+        if all(api["api_key"] != CONSUMER_GROUP_HEARTBEAT for api in answer["api_keys"]):
+            pytest.skip("the broker does not advertise ConsumerGroupHeartbeat")
+
+
+def _run(plan: Plan, bootstrap: str, folder: Path) -> None:
+    """Kill one member after the other as records flow; each time the group must find itself again."""
+    _need(plan, bootstrap)
+    kill_count = max(1, RECORD_COUNT // RECORDS_PER_KILL)
+    with GroupRun(bootstrap, f"group-{uuid.uuid4().hex[:8]}", plan, folder, per_second=PER_SECOND) as group:
+        group.wait_until_all_read(TIMEOUT_S)
+        for kill in range(kill_count):
+            group.wait_until_sent(RECORD_COUNT * (kill + 1) // (kill_count + 1), TIMEOUT_S)
+            group.replace(kill % len(plan.clients))
+            group.wait_until_all_read(TIMEOUT_S)
+        group.wait_until_sent(RECORD_COUNT, TIMEOUT_S)
+        assert group.finish(TIMEOUT_S) >= RECORD_COUNT
+
+
+ALONE = [
+    pytest.param(client, protocol, id=f"{client.replace(' ', '-')}-{protocol}", marks=marks)
+    for client, protocol, marks in (
+        ("runnel", "classic", []),
+        ("runnel", "consumer", []),
+        ("confluent-kafka", "classic", []),
+        ("confluent-kafka", "consumer", []),
+        ("kafka-clients 4", "classic", [pytest.mark.needs("java")]),
+        ("kafka-clients 4", "consumer", [pytest.mark.needs("java")]),
+        ("kafka-python", "classic", []),
+        ("aiokafka", "classic", []),
+        ("franz-go", "classic", [pytest.mark.needs("go")]),
+        ("kafkajs", "classic", [pytest.mark.needs("node")]),
+    )
+]
+
+
+@pytest.mark.parametrize(("client", "protocol"), ALONE)
+def test_a_group_of_one_client(client: str, protocol: str, bootstrap: str, tmp_path: Path) -> None:
+    _run(Plan((client, client), protocol), bootstrap, tmp_path)
+
+
+@pytest.mark.needs("java", "go", "node")
+def test_a_classic_group_of_all_clients(bootstrap: str, tmp_path: Path) -> None:
+    """What one client's leader assigns by range, the others understand."""
+    _run(Plan(tuple(CLIENTS), "classic", "range"), bootstrap, tmp_path)
+
+
+@pytest.mark.needs("java")
+def test_a_consumer_group_of_all_clients_that_know_it(bootstrap: str, tmp_path: Path) -> None:
+    _run(Plan(("runnel", "confluent-kafka", "kafka-clients 4"), "consumer"), bootstrap, tmp_path)
