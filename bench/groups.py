@@ -1,10 +1,10 @@
-"""What groups cost: many classic groups of a few members on one broker.
+"""What groups cost a broker that has many: CPU, memory, the latency of heartbeats, the time until all are stable.
 
-    python -m bench.groups [--groups 1000] [--members 5] [--seconds 30]
+    python -m bench.groups [--groups 1000] [--members 5] [--seconds 20]
 
-Every member has a connection of its own and joins in two steps. Once all groups are stable each member sends a
-heartbeat every three seconds, as clients do by default, and nothing else happens; that is when CPU, memory and the
-time of a heartbeat are measured. Then the broker is killed and started again. Writes
+Every member is a bare connection of its own from one process, which joins its group and then sends a heartbeat every
+three seconds. Once all groups are stable, heartbeats are measured for some seconds. First with the classic
+protocol, then with KIP-848's, each on a broker of its own, which is killed and started again at the end. Writes
 `docs/benchmarks/groups.json` and `.md`.
 """
 
@@ -13,204 +13,155 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
+import os
 import shutil
 import signal
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from bench import machine
 from bench.broker import cpu_seconds
 from bench.cache import CHECKOUT
+from bench.group_load import Load, classic_member, consumer_member
 from bench.partitions import Broker
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from runnel.protocol.messages.group import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from runnel.base.event_loop import new_event_loop
+from runnel.client.admin import Admin, NewTopic
+from runnel.client.cluster import Cluster
 
-HEARTBEAT_INTERVAL_S = 3.0
-SUBSCRIPTION = bytes.fromhex("0003 00000001 000a 706167655f7669657773 ffffffff 00000000 ffffffff ffff")
-R = TypeVar("R", bound=Message)
+INTERVAL_S = 3.0
+STABLE_TIMEOUT_S = 120.0
+TOPIC = "topic1"
+MEMBERS = {"classic": classic_member, "consumer": consumer_member}
 
 
-class Member:
-    """A member of a group, on a connection of its own."""
+async def _create_topic(bootstrap: str, partition_count: int) -> None:
+    async with Cluster(bootstrap) as cluster:
+        await Admin(cluster).create_topics([NewTopic(TOPIC, partition_count)])
 
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.member_id = ""
-        self.generation = -1
-        self.heartbeat_s: list[float] = []
-        self.error_count = 0
 
-    async def connect(self, address: str) -> None:
-        host, port = address.rsplit(":", 1)
-        self._reader, self._writer = await asyncio.open_connection(host, int(port))
-
-    async def ask(self, request: Message, kind: type[R]) -> R:
-        """The reply, in the newest version."""
-        version = request.SCHEMA.versions[-1]
-        self._writer.writelines(encode_request(1, "bench", request, version))
-        size = int.from_bytes(await self._reader.readexactly(4), "big")
-        return decode_response(kind, await self._reader.readexactly(size), version)[1]
-
-    async def join(self) -> None:
-        """Join until there is an assignment for this generation."""
-        while True:
-            joined = await self.ask(self._join_request(), JoinGroupResponse)
-            if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                self.member_id = joined.member_id
-                continue
-            if joined.error_code != ErrorCode.NONE:
-                raise RuntimeError(f"a join was refused with {ErrorCode(joined.error_code).name}")
-            self.generation = joined.generation_id
-            assignments = [
-                SyncGroupRequestAssignment(member_id=member.member_id, assignment=bytes(40))
-                for member in joined.members
-            ]
-            request = SyncGroupRequest(
-                group_id=self.group_id,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                protocol_type="consumer",
-                protocol_name="range",
-                assignments=assignments,
+async def _wait_until_stable(load: Load, tasks: list[asyncio.Task[None]]) -> float:
+    started = time.perf_counter()
+    while len(load.stable) < len(tasks):
+        _raise_failures(tasks)
+        if time.perf_counter() - started > STABLE_TIMEOUT_S:
+            raise RuntimeError(
+                f"only {len(load.stable)} of {len(tasks)} members had their share in {STABLE_TIMEOUT_S} s"
             )
-            if (await self.ask(request, SyncGroupResponse)).error_code == ErrorCode.NONE:
-                return
-
-    def _join_request(self) -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=45_000,
-            rebalance_timeout_ms=60_000,
-            member_id=self.member_id,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
-        )
-
-    async def beat(self, until: float) -> None:
-        """Send heartbeats from a random moment of the first interval on."""
-        await asyncio.sleep(random.random() * HEARTBEAT_INTERVAL_S)
-        request = HeartbeatRequest(group_id=self.group_id, generation_id=self.generation, member_id=self.member_id)
-        while time.perf_counter() < until:
-            began = time.perf_counter()
-            reply = await self.ask(request, HeartbeatResponse)
-            self.heartbeat_s.append(time.perf_counter() - began)
-            self.error_count += reply.error_code != ErrorCode.NONE
-            await asyncio.sleep(max(0.0, HEARTBEAT_INTERVAL_S - (time.perf_counter() - began)))
-
-    def close(self) -> None:
-        self._writer.close()
+        await asyncio.sleep(0.05)
+    return time.perf_counter() - started
 
 
-async def _find_coordinator(address: str) -> None:
-    member = Member("")
-    await member.connect(address)
-    found = await member.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
-    if found.coordinators[0].error_code != ErrorCode.NONE:
-        raise RuntimeError("there is no coordinator")
-    member.close()
+def _raise_failures(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        if task.done():
+            task.result()
 
 
-async def _work(broker: Broker, group_count: int, member_count: int, seconds: float) -> dict[str, Any]:
-    await _find_coordinator(broker.address)
-    bare_mb = broker.rss_mb
-    members = [Member(f"group-{number}") for number in range(group_count) for _ in range(member_count)]
-    for start in range(0, len(members), 200):  # as many as the kernel takes at once
-        await asyncio.gather(*(member.connect(broker.address) for member in members[start : start + 200]))
-    connected_mb = broker.rss_mb
-    began, cpu_s = time.perf_counter(), cpu_seconds(broker.pid)
-    await asyncio.gather(*(member.join() for member in members))
-    found: dict[str, Any] = {
-        "join_s": round(time.perf_counter() - began, 1),
-        "join_cpu_s": round(cpu_seconds(broker.pid) - cpu_s, 1),
-    }
-    began, cpu_s = time.perf_counter(), cpu_seconds(broker.pid)
-    await asyncio.gather(*(member.beat(began + seconds) for member in members))
-    wall_s, cpu_s = time.perf_counter() - began, cpu_seconds(broker.pid) - cpu_s
-    times_ms = sorted(value * 1e3 for member in members for value in member.heartbeat_s)
-    found |= {
-        "heartbeats": len(times_ms),
-        "heartbeats_per_s": round(len(times_ms) / wall_s),
-        "cpu_share": round(cpu_s / wall_s, 3),
-        "cpu_us_per_heartbeat": round(cpu_s / len(times_ms) * 1e6),
-        "median_ms": round(statistics.median(times_ms), 2),
-        "p99_ms": round(times_ms[len(times_ms) * 99 // 100], 2),
-        "max_ms": round(times_ms[-1], 1),
-        "errors": sum(member.error_count for member in members),
-        "rss_mb": round(broker.rss_mb, 1),
-        "kib_per_connection": round((connected_mb - bare_mb) * 1e6 / 1024 / len(members), 1),
-        "kib_per_member": round((broker.rss_mb - connected_mb) * 1e6 / 1024 / len(members), 1),
-    }
-    for member in members:
-        member.close()
-    return found
+async def _measure(protocol: str, broker: Broker, group_count: int, member_count: int, seconds: float) -> Any:
+    await _create_topic(broker.address, member_count)
+    load = Load(broker.address, TOPIC, member_count, INTERVAL_S)
+    await load.find("group-0")
+    empty_mb, empty_cpu_s = broker.rss_mb, cpu_seconds(broker.pid)
+    member = MEMBERS[protocol]
+    tasks = [
+        asyncio.create_task(member(load, f"group-{group}", number))
+        for number in range(member_count)
+        for group in range(group_count)
+    ]
+    try:
+        stable_s = await _wait_until_stable(load, tasks)
+        joined_cpu_s = cpu_seconds(broker.pid) - empty_cpu_s
+        await asyncio.sleep(INTERVAL_S)
+        before_cpu_s, before_s = cpu_seconds(broker.pid), time.perf_counter()
+        load.measures = True
+        await asyncio.sleep(seconds)
+        load.measures = False
+        lasted_s = time.perf_counter() - before_s
+        cpu_s = cpu_seconds(broker.pid) - before_cpu_s
+        _raise_failures(tasks)
+        return {
+            "protocol": protocol,
+            "stable_s": round(stable_s, 1),
+            "stable_cpu_s": round(joined_cpu_s, 1),
+            "cpu_s_per_s": round(cpu_s / lasted_s, 3),
+            "heartbeats_per_s": round(len(load.latencies_ms) / lasted_s),
+            "cpu_us_per_heartbeat": round(cpu_s / len(load.latencies_ms) * 1e6),
+            "heartbeat_ms": _spread(load.latencies_ms),
+            "load_lateness_ms": _spread(load.lateness_ms),
+            "rss_mb": round(broker.rss_mb, 1),
+            "kib_per_member": round((broker.rss_mb - empty_mb) * 1e6 / 1024 / len(tasks), 1),
+        }
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _wait_until_loaded(address: str, group_id: str) -> float:
+async def _loaded_after_s(broker: Broker) -> float:
     """How long it takes until a coordinator knows its groups again."""
-    member = Member(group_id)
-    began = time.perf_counter()
-    await member.connect(address)
-    while True:
-        request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="nobody")
-        if (await member.ask(request, HeartbeatResponse)).error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-            member.close()
-            return time.perf_counter() - began
+    started = time.perf_counter()
+    await Load(broker.address, TOPIC, 0, INTERVAL_S).find_loaded("group-0")
+    return time.perf_counter() - started
 
 
-def measure(group_count: int, member_count: int, seconds: float, folder: Path) -> dict[str, Any]:
+def measure(protocol: str, group_count: int, member_count: int, seconds: float, folder: Path) -> dict[str, Any]:
     """A broker through joins, heartbeats and a kill."""
     broker = Broker(folder)
-    found = asyncio.run(_work(broker, group_count, member_count, seconds))
-    broker.end(signal.SIGKILL)
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            found: dict[str, Any] = runner.run(_measure(protocol, broker, group_count, member_count, seconds))
+    finally:
+        broker.end(signal.SIGKILL)
     broker = Broker(folder)
-    found["ready_after_kill_s"] = round(broker.ready_after_s, 2)
-    found["loaded_after_ready_s"] = round(asyncio.run(_wait_until_loaded(broker.address, "group-0")), 3)
-    broker.end(signal.SIGTERM)
+    try:
+        found["ready_after_kill_s"] = round(broker.ready_after_s, 2)
+        found["loaded_after_ready_s"] = round(asyncio.run(_loaded_after_s(broker)), 3)
+    finally:
+        broker.end(signal.SIGTERM)
     return found
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(values, n=100)
+    return {"p50": round(cuts[49], 2), "p99": round(cuts[98], 2), "max": round(max(values), 2)}
 
 
 def _page(result: dict[str, Any]) -> str:
-    total = result["groups"] * result["members"]
-    rows = {
-        f"until all {total:,} members have their assignment": f"{result['join_s']} s, of which six are the wait of "
-        f"new groups for more members; {result['join_cpu_s']} s of CPU",
-        "heartbeats": f"{result['heartbeats_per_s']:,} a second, {result['errors']} errors",
-        "CPU": f"{result['cpu_share'] * 100:.0f} % of one core, {result['cpu_us_per_heartbeat']} µs a heartbeat",
-        "a heartbeat takes": f"{result['median_ms']} ms in the median, {result['p99_ms']} ms in 99 of 100 cases, "
-        f"{result['max_ms']} ms at most",
-        "memory of the broker": f"{result['rss_mb']:.0f} MB: {result['kib_per_connection']} KiB a connection, "
-        f"{result['kib_per_member']} KiB a member",
-        "ready again after kill -9": f"{result['ready_after_kill_s']} s, "
-        f"and groups {result['loaded_after_ready_s']} s later",
+    classic, consumer = result["results"]
+    names: dict[str, Callable[[dict[str, Any]], str]] = {
+        "time until all groups are stable": lambda row: f"{row['stable_s']:.1f} s",
+        "broker CPU for that": lambda row: f"{row['stable_cpu_s']:.1f} s",
+        "heartbeats a second": lambda row: f"{row['heartbeats_per_s']:,}",
+        "broker CPU then, seconds a second": lambda row: f"{row['cpu_s_per_s']:.2f}",
+        "broker CPU for a heartbeat": lambda row: f"{row['cpu_us_per_heartbeat']} µs",
+        "heartbeat latency, median": lambda row: f"{row['heartbeat_ms']['p50']:.1f} ms",
+        "heartbeat latency, 99 of 100": lambda row: f"{row['heartbeat_ms']['p99']:.1f} ms",
+        "how late the load itself was, median and 99 of 100": lambda row: (
+            f"{row['load_lateness_ms']['p50']:.1f} and {row['load_lateness_ms']['p99']:.1f} ms"
+        ),
+        "memory of the broker (resident)": lambda row: f"{row['rss_mb']:.0f} MB",
+        "ready again after kill -9": lambda row: (
+            f"{row['ready_after_kill_s']} s, and groups {row['loaded_after_ready_s']} s later"
+        ),
+        "memory for a member and its connection": lambda row: f"{row['kib_per_member']:.1f} KiB",
     }
-    table = "".join(f"| {name} | {value} |\n" for name, value in rows.items())
-    return f"""# Groups
+    table = "".join(f"| {name} | {text(classic)} | {text(consumer)} |\n" for name, text in names.items())
+    return f"""# What groups cost
 
-Written by `{result["command"]}`.
+Written by `{result["command"]}`; all figures are in `groups.json`. {result["groups"]:,} groups of
+{result["members"]} members each on one broker with default settings, every member on a connection of its own,
+a heartbeat every {INTERVAL_S:g} s, measured for {result["seconds"]:g} s once all groups are stable. The members are
+coroutines of one process on the same machine, so latencies hold what that process adds: how late its own
+timers fired says how much. A load before the run above the number of cores means that other work took
+CPU from both, and that latencies and times are worse than the broker's own; CPU seconds are the broker's.
 
-{result["groups"]:,} classic groups of {result["members"]} members on one broker with default settings. Every member
-has a connection of its own and sends a heartbeat every three seconds for {result["seconds"]:g} seconds. All members are
-in one process on the same machine, so a heartbeat's time includes theirs.
-
-| | |
-| --- | --- |
+| | classic | consumer (KIP-848) |
+| --- | ---: | ---: |
 {table}
 ## The machine
 
@@ -222,22 +173,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.groups", description=__doc__.splitlines()[0])
     parser.add_argument("--groups", type=int, default=1000, help="how many (default 1000)")
     parser.add_argument("--members", type=int, default=5, help="members of each (default 5)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long heartbeats are sent (default 30)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long heartbeats are measured (default 20)")
     parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
     arguments = parser.parse_args()
     conditions = machine.conditions("runnel")
-    options = {"groups": arguments.groups, "members": arguments.members, "seconds": arguments.seconds}
-    folder = Path(tempfile.mkdtemp(prefix="runnel-groups-"))
-    try:
-        found = measure(arguments.groups, arguments.members, arguments.seconds, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    command = machine.command_line("bench.groups", **options)
-    result = {"command": command, "conditions": conditions, **options, **found}
+    results = []
+    for protocol in MEMBERS:
+        folder = Path(tempfile.mkdtemp(prefix="runnel-groups-"))
+        try:
+            found = measure(protocol, arguments.groups, arguments.members, arguments.seconds, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        print(json.dumps(found, indent=2), flush=True)
+        results.append(found)
+    result = {
+        "command": machine.command_line(
+            "bench.groups", groups=arguments.groups, members=arguments.members, seconds=arguments.seconds
+        ),
+        "conditions": {**conditions, "load after the run": f"{os.getloadavg()[0]:.1f}"},
+        "groups": arguments.groups,
+        "members": arguments.members,
+        "seconds": arguments.seconds,
+        "results": results,
+    }
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "groups.json").write_text(json.dumps(result, indent=2) + "\n")
     (arguments.output / "groups.md").write_text(_page(result))
-    print(json.dumps(found, indent=2))
     return 0
 
 
