@@ -17,7 +17,7 @@ from tests.clients.group_run import CLIENTS, GroupRun, Plan
 from tests.clients.raw import Wire
 
 RECORD_COUNT = int(os.environ.get("RUNNEL_GROUP_RECORDS", "2000"))
-RECORDS_PER_KILL = 5000
+RECORDS_PER_KILL = 10_000
 PER_SECOND = 1000 if RECORD_COUNT < RECORDS_PER_KILL else 3000
 TIMEOUT_S = 90.0 + RECORD_COUNT / 500
 CONSUMER_GROUP_HEARTBEAT = 68
