@@ -1,6 +1,7 @@
 """Groups of real clients, alone and mixed, whose members are killed with kill -9 while records flow.
 
-`RUNNEL_TEST_GROUP_RECORDS=100000` (or `make test-groups`) chooses how many records flow; members are killed the more often.
+`GROUP_RECORDS=100000` (`make test-groups`) lets more records flow, and kills members the more often. The name has no
+prefix of ours: a broker takes those for options.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.clients.conftest import TARGET
 from tests.clients.group_run import CLIENTS, GroupRun, Plan
 from tests.clients.raw import Wire
 
-RECORD_COUNT = int(os.environ.get("RUNNEL_TEST_GROUP_RECORDS", "2000"))
+RECORD_COUNT = int(os.environ.get("GROUP_RECORDS", "2000"))
 RECORDS_PER_KILL = 10_000
 PER_SECOND = 1000 if RECORD_COUNT < RECORDS_PER_KILL else 3000
 TIMEOUT_S = 90.0 + RECORD_COUNT / 500
