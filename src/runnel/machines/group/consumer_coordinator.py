@@ -12,8 +12,8 @@ from runnel.machines.group.consumer_change import JOIN, REBALANCE, REGEX, SESSIO
 from runnel.machines.group.consumer_description import describe
 from runnel.machines.group.consumer_group import ConsumerGroup
 from runnel.machines.group.consumer_heartbeat import check_heartbeat, heartbeat
-from runnel.machines.group.consumer_member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember, MemberState
-from runnel.machines.group.consumer_membership import known_instance, leave_for_a_while, remove_members
+from runnel.machines.group.consumer_member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
+from runnel.machines.group.consumer_membership import known_instance, leave_for_a_while, remove_members, watch
 from runnel.machines.group.consumer_replay import replay
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
 from runnel.machines.group.consumer_subscription import resolve_regexes
@@ -151,6 +151,7 @@ class ConsumerCoordinator:
             self._downgrade(change, members)
         elif members:
             remove_members(change, members)
+            change.decision.failed = lambda error: self._keep(change, members, error)
 
     def _downgrade(
         self,
@@ -166,7 +167,7 @@ class ConsumerCoordinator:
         change.decision.records[:] = records
         # Not by replay alone: the record of a classic group leaves out who waits, and all protocols but one.
         self.groups[group.group_id] = classic
-        change.decision.failed = lambda error: self._stay(group, change.decision, error)
+        change.decision.failed = lambda error: self._stay(change, gone, error)
         for member in group.members.values():
             for purpose in (REBALANCE, JOIN, SYNC):
                 change.cancel_timer(purpose, member.member_id)
@@ -176,13 +177,19 @@ class ConsumerCoordinator:
         if rebalance:
             prepare_rebalance(classic_change)
 
-    def _stay(self, group: ConsumerGroup, decision: Decision, error: ErrorCode) -> Decision:
+    def _stay(self, change: Change, members: list[ConsumerMember], error: ErrorCode) -> Decision:
         """What should have made the group another one was not written, so it is what it was."""
-        self.groups[group.group_id] = group
-        undo = Decision()
-        for reply in decision.replies:
-            undo.reply(reply.token, type(reply.response)(error_code=error))
-        return undo
+        self.groups[change.group.group_id] = change.group
+        return self._keep(change, members, error)
+
+    def _keep(self, change: Change, members: list[ConsumerMember], error: ErrorCode) -> Decision:
+        """Members could not be removed, so their time begins again: without a timer they would stay for ever."""
+        undo = self.change(change.group, change.now_ms)
+        for member in members:
+            watch(undo, member)
+        for reply in change.decision.replies:
+            undo.decision.reply(reply.token, type(reply.response)(error_code=error))
+        return undo.decision
 
     # Members of the classic protocol.
 
@@ -281,10 +288,7 @@ class ConsumerCoordinator:
                 continue
             change = Change(group, now_ms, self.image, self.setting(group.group_id), decision=decision)
             for member in group.members.values():
-                change.set_timer(SESSION, member.member_id, change.setting.session_timeout_ms)
-                if member.state is MemberState.UNREVOKED_PARTITIONS:
-                    group.rebalance_epochs[member.member_id] = member.epoch
-                    change.set_timer(REBALANCE, member.member_id, member.rebalance_timeout_ms)
+                watch(change, member)
         return decision
 
     def on_topics(self, now_ms: int, *, created: bool) -> None:

@@ -8,6 +8,7 @@ from runnel.machines.group.consumer_member import (
     NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
+    MemberState,
     PartitionEpochs,
 )
 from runnel.machines.group.consumer_reconciliation import Owned
@@ -106,6 +107,14 @@ def leave_for_a_while(change: Change, member: ConsumerMember) -> None:
     since_zero = {topic_id: dict.fromkeys(indexes, 0) for topic_id, indexes in member.assigned.items()}
     away = replace(member, epoch=STATIC_LEAVING_EPOCH, assigned=since_zero, pending_revocation=NO_PARTITIONS)
     change.write(current_record(change.group.group_id, away))
+
+
+def watch(change: Change, member: ConsumerMember) -> None:
+    """Give a member a whole session from now on and, while others wait for it, a whole time to let go."""
+    change.set_timer(SESSION, member.member_id, change.setting.session_timeout_ms)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        change.group.rebalance_epochs[member.member_id] = member.epoch
+        change.set_timer(REBALANCE, member.member_id, member.rebalance_timeout_ms)
 
 
 def remove_members(change: Change, members: list[ConsumerMember]) -> None:

@@ -14,6 +14,7 @@ from runnel.config.group import GroupConfig
 from runnel.machines.group.consumer_replay import KEYS
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting, consumer_group_setting
 from runnel.machines.group.record.format import decode_record
+from runnel.protocol.errors import ErrorCode
 
 
 @pytest.fixture(params=[False, True], ids=["", "restarts"])
@@ -84,6 +85,18 @@ def test_a_silent_member_is_gone_when_its_session_ends() -> None:
     script.beat("a", 3)
     assert script.wait(1_000) == ["current b gone", "target b gone", "member b gone", "epoch 4"]
     assert script.beat("a", 3) == "a@4 foo:0,1,2,3"
+
+
+def test_a_member_whose_removal_cannot_be_written_is_removed_later() -> None:
+    """It had no timer any more, and stayed in the group for ever."""
+    script = Script(foo=4)
+    script.join("a", "foo")
+    script.timers.clear()
+    decision = script.coordinator.on_timer(script.now_ms, ("consumer-session", "g", "a"))
+    assert decision.failed is not None
+    script.carry_out(decision.failed(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert script.wait(44_999) == []
+    assert "member a gone" in script.wait(1)
 
 
 def test_a_member_that_does_not_let_go_in_time_is_gone_though_it_sends_heartbeats() -> None:
