@@ -140,8 +140,9 @@ def _commit_with_long_metadata(group: str, topic: str) -> bytes:
         (13, 4, b"\1\0"),
         (14, 4, bytes(4) + b"\1\0\1\0"),
         (10, 3, b"\0\0"),
+        (68, 1, b"\1" + bytes(4)),
     ],
-    ids=["JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "FindCoordinator"],
+    ids=["JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "FindCoordinator", "ConsumerGroupHeartbeat"],
 )
 def test_a_group_with_a_name_of_ten_megabytes(key: int, version: int, rest: bytes, good: Good) -> None:
     """Kafka holds the strings of all versions to 32,767 bytes, and hangs up at longer ones."""
