@@ -81,15 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_command(command: click.Command, arguments: Sequence[str] | None = None) -> int:
     """Run a command, turn what it raises into a line on stderr, and return the exit status."""
     try:
-        command.main(arguments, prog_name=command.name, standalone_mode=False)
+        # Click returns the status of a command that ends with `Exit`, and what a command returns otherwise.
+        ended = command.main(arguments, prog_name=command.name, standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except click.exceptions.Exit as ending:
-        return ending.exit_code
     except (OutputClosed, BrokenPipeError):
         _discard_output()
     except Exception as error:
@@ -100,6 +99,8 @@ def run_command(command: click.Command, arguments: Sequence[str] | None = None) 
             raise
         print(f"runnel: {message}", file=sys.stderr)
         return EXIT_ERROR
+    else:
+        return ended if isinstance(ended, int) else 0
     return 0
 
 

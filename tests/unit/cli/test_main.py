@@ -54,3 +54,15 @@ def test_a_bug_keeps_its_traceback() -> None:
 
     with pytest.raises(LookupError):
         run_command(fails, [])
+
+
+def test_a_command_says_its_own_status() -> None:
+    """Click swallowed it: a demo that had lost events ended with 0."""
+
+    @click.command()
+    @click.argument("status", type=int)
+    def ends(status: int) -> None:
+        raise click.exceptions.Exit(status)
+
+    assert run_command(ends, ["3"]) == 3
+    assert run_command(ends, ["0"]) == 0
