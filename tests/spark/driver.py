@@ -62,7 +62,12 @@ def main() -> None:
     copier = Copier(*sys.argv[1:])
     spark = quick_session("driver")
     query = copier.start_stream(spark)
-    while query.exception() is None:
+    while True:
+        failure = query.exception()
+        if failure is not None and "failed to connect back" not in str(failure):  # Spark waits ten seconds for Python
+            raise failure
+        if failure is not None:
+            query = copier.start_stream(spark)
         copier.copy_batch(spark)
 
 

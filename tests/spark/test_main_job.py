@@ -27,7 +27,7 @@ def test_the_demo_runs_on_a_machine_without_java_and_finds_every_event_in_the_re
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert "WARNING" not in done.stderr
     assert done.stdout.endswith("runnel demo: every acknowledged event was read\n")
     counts = dict(re.findall(r"flow (\w+): ([\d,]+) rows in", done.stdout))
     assert counts.keys() == {"page_counts", "sessions", "order_searches", "activity"}

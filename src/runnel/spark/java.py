@@ -7,19 +7,17 @@ is made with a `bin/java` that leaves the request out, and also the one for a pa
 versions of Java no longer have, for which they warn.
 """
 
-import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from runnel.spark.error import SessionError
+from runnel.spark.program import write_program
 
 VERSION_MIN = 17
 _VECTOR_MODULE = "jdk.incubator.vector"
@@ -142,26 +140,4 @@ def write_shim(runtime: Runtime, cache: Path | None = None) -> Path:
     if runtime.version >= _GONE_SINCE_VERSION:
         unwanted.append(f"--add-opens={_GONE_PACKAGE}=ALL-UNNAMED")
     script = _SHIM.format(unwanted="|".join(unwanted), java=shlex.quote(str(runtime.home / "bin" / "java")))
-    name = hashlib.sha256(script.encode()).hexdigest()[:16]
-    for parent in (cache or _cache_folder(), Path(tempfile.gettempdir()) / f"runnel-{os.getuid()}"):
-        with suppress(OSError):
-            return _write_program(parent / "java" / name, script)
-    raise SessionError("no folder can be written for the Java runtime; set XDG_CACHE_HOME to one that can")
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "runnel"
-
-
-def _write_program(home: Path, script: str) -> Path:
-    """Whoever comes at the same time writes the same; the rename lets nobody see half of it."""
-    program = home / "bin" / "java"
-    program.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if home.stat().st_uid != os.getuid():
-        raise PermissionError(f"{home} belongs to somebody else")
-    if not program.exists() or program.read_text() != script:
-        unfinished = program.with_name(f"java.{os.getpid()}")
-        unfinished.write_text(script)
-        unfinished.chmod(0o755)
-        unfinished.replace(program)
-    return home
+    return write_program("java", script, cache).parents[1]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runnel.spark.error import SessionError
 from runnel.spark.java import find_java_home
+from runnel.spark.worker_python import find_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,12 +50,18 @@ def build_session(
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(find_java_home())
         # Workers must be this Python, with what is installed here.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", _worker_python(chosen))
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name).master(chosen)
     for name, value in (defaults(chosen, log_level.lower()) | settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _worker_python(master: str) -> str:
+    import pyspark
+
+    return str(find_worker_python(Path(pyspark.__file__).parent)) if is_local(master) else sys.executable
 
 
 def _check_arrow() -> None:
