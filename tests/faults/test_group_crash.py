@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.broker_process import BrokerProcess
 from tests.faults.live import wait_until
-from tests.faults.test_kill import Process
 
 TOPIC = "shared"
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(4)]
@@ -49,8 +49,8 @@ class Member(threading.Thread):
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Process]:
-    process = Process(tmp_path)
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path)
     process.start()
     yield process
     assert process.stop() == 0
@@ -64,7 +64,7 @@ def committed(address: str) -> list[int]:
         reader.close()
 
 
-def test_a_group_survives_its_broker(broker: Process) -> None:
+def test_a_group_survives_its_broker(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, len(PARTITIONS), 1)])[TOPIC].result(20)
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0, "enable.idempotence": True})
