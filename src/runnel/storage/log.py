@@ -347,8 +347,7 @@ class Log:
         self.swaps.finish()
         with self._folder.judging(is_fatal=True):
             keep = self._floor(offset) + 1
-            found = self.segments[keep - 1].find(offset)
-            self._lower_checkpoints(offset if found is None else min(offset, found[1].base_offset))
+            self._lower_checkpoints(self.segments[keep - 1].end_before(offset)[1])
             # From the end, so that a crash in between leaves no gap.
             while len(self.segments) > keep:
                 removed = self.segments.pop()

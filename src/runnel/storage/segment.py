@@ -351,13 +351,26 @@ class Segment(SegmentFile):
         except RecordError as error:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.path(LOG_SUFFIX)}: {error}") from error
 
+    def end_before(self, offset: int) -> tuple[int, int]:
+        """The position and the offset at which the last batch ends that is all below `offset`.
+
+        What follows it may begin later, where compaction took batches away.
+        """
+        found = self.find(offset)
+        position = self.size_bytes if found is None else found[0]
+        index, end_offset = self.offset_index, self.base_offset
+        entry = index.find_position(position) - 1
+        for place, header in self._walk(index.position(entry) if entry >= 0 else 0):
+            if place >= position:
+                break
+            end_offset = header.next_offset
+        return position, end_offset
+
     def truncate_to(self, offset: int) -> int:
         """Cut away every batch that reaches `offset`, for good. Returns the offset that comes next then."""
-        found = self.find(offset)
-        if found is None:
-            return offset
-        position, header = found
-        next_offset = min(offset, header.base_offset)
+        position, next_offset = self.end_before(offset)
+        if position == self.size_bytes:
+            return next_offset
         offset_index, time_index = self.growing_indexes()
         self.file.truncate(position)
         self.size_bytes = position
@@ -465,7 +478,13 @@ class Segment(SegmentFile):
         self.keep()
         # The log goes first: an index without a log is dropped by the next start, while a log
         # without an index would be taken for a segment.
-        self._folder.fs.remove(self.path(LOG_SUFFIX))
+        try:
+            self._folder.fs.remove(self.path(LOG_SUFFIX))
+        except StorageError:
+            # It stays where it is, and is to be synced and closed as before.
+            self.is_gone = False
+            self.count_handles()
+            raise
         with passing_over_shortage():
             for suffix in INDEX_SUFFIXES:
                 self._folder.fs.remove(self.path(suffix))

@@ -2,6 +2,7 @@
 
 import errno
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -126,6 +127,7 @@ def test_a_segment_that_cannot_be_deleted_stays_part_of_the_log() -> None:
         log.apply_retention(1000)
     assert not log_dir.is_offline
     assert len(log.segments) == count
+    assert not any(segment.is_gone for segment in log.segments), "it would never be synced again"
     fs.hook = None
     assert log.apply_retention(1000) == count - 1
 
@@ -172,3 +174,23 @@ def test_epochs_before_a_start_that_was_not_written_down_are_found_again() -> No
     log = open_dir(fs).logs["t", 0]
     assert log.log_start_offset == 0
     assert log.epochs.starts == ((0, 0), (1, 2), (2, 4), (3, 6), (4, 8))
+
+
+def test_a_compacted_log_that_is_cut_in_a_gap_ends_where_its_last_batch_does() -> None:
+    """It ended in the gap until the next start, which found it shorter than its recovery point on the disk."""
+    fs = fresh()
+    log_dir, log = make(fs)
+    config = replace(CONFIG, segment_bytes=1000, cleanup_policy_compact=True)
+    log.reconfigure(config)
+    for base_offset in (0, 5, 9):
+        log.log_end_offset = base_offset  # as if compaction had taken away what was in between
+        append(log)
+    log.flush()
+    log_dir.checkpoint()
+    log.truncate_to(8)
+    assert log.log_end_offset == 6
+    assert log.recovery_point == 6
+    log.truncate_to(4)
+    assert log.log_end_offset == 1
+    fs.kill()
+    assert LogDir.open(fs, "/data", StillClock(), lambda topic: config).logs["t", 0].log_end_offset == 1
