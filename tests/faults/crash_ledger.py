@@ -91,10 +91,11 @@ class Ledger:
         self.start_offset = start_offset
         self.durable_start = max(self.durable_start, durable_start)
 
-    def begin_truncation(self, offset: int) -> int:
+    def begin_truncation(self, offset: int, first_offset: int) -> int:
         """The end of the log once everything that reaches `offset` is gone."""
-        cut = [sent for sent in self.held if sent.next_offset > offset]
-        self.floor = min([offset, self.end_offset, *(sent.base_offset for sent in cut[:1])])
+        # A compacted log too ends where its last batch does, though the next began later.
+        kept = [sent.next_offset for sent in self.held if sent.next_offset <= offset]
+        self.floor = max(kept, default=first_offset)
         self.durable_end = min(self.durable_end, self.floor)
         self.durable_start = min(self.durable_start, self.floor)
         return self.floor

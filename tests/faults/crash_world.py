@@ -327,7 +327,7 @@ class World:
         offset = first + int(fraction * (log.log_end_offset - first))
         if offset >= log.log_end_offset:
             return
-        end_offset = ledger.begin_truncation(offset)
+        end_offset = ledger.begin_truncation(offset, first)
         if offset <= first:
             ledger.begin_restart()
         log.truncate_to(offset)
@@ -359,7 +359,4 @@ class World:
         for name, topic in self.topics.items():
             if topic.is_certain:
                 require((name, 0) in self._dir.logs, f"the topic {name} is lost")
-                if topic.ledger.is_compacted:
-                    # Cut in a gap it ended there; from now on it ends where its last batch does.
-                    topic.ledger.end_offset = self._log(name).log_end_offset
         self.check()

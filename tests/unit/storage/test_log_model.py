@@ -230,8 +230,10 @@ class LogMachine(RuleBasedStateMachine):
         found = self.log.offset_for_timestamp(time_ms)
         assert (found and tuple(found[:2])) == expected
 
-    @rule()
-    def look_up_epochs(self) -> None:
+    @invariant()
+    def epochs_end_where_the_next_begins(self) -> None:
+        if not hasattr(self, "log"):
+            return
         visible = [batch for batch in self.batches if batch.end > self.start_offset]
         for batch in visible:
             later = [other.base_offset for other in visible if other.epoch > batch.epoch]
