@@ -37,6 +37,7 @@ def scan(fs: FileSystem, log: Log) -> list[Sent]:
         require(len(data) == segment.size_bytes, f"{path} has {len(data)} bytes, not {segment.size_bytes}")
         is_next = segment.base_offset >= end_offset if is_compacted else segment.base_offset == end_offset
         require(is_next, f"{path} after {end_offset}")
+        end_offset = segment.base_offset
         position = 0
         while position < len(data):
             header = read_header(data, position)

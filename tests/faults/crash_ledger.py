@@ -95,7 +95,7 @@ class Ledger:
         """The end of the log once everything that reaches `offset` is gone."""
         # A compacted log too ends where its last batch does, though the next began later.
         kept = [sent.next_offset for sent in self.held if sent.next_offset <= offset]
-        self.floor = max(kept, default=first_offset)
+        self.floor = max([first_offset, *kept])
         self.durable_end = min(self.durable_end, self.floor)
         self.durable_start = min(self.durable_start, self.floor)
         return self.floor
