@@ -288,7 +288,7 @@ class Segment(SegmentFile):
         """
         try:
             found = self._find(offset)
-            if found is None or found[1].last_offset_delta + 1 == found[1].record_count:
+            if found is not None and found[1].last_offset_delta + 1 == found[1].record_count:
                 return found
         except OffsetGap:
             pass
@@ -296,8 +296,8 @@ class Segment(SegmentFile):
             # Perhaps only the index is wrong. One that was made from the log itself is not.
             if self.distrust_indexes():
                 return self.find(offset)
-        # Compaction leaves gaps between batches and in them. So does damage to their offsets, and a reader who was
-        # led past records would never know.
+        # Compaction leaves gaps between batches, in them and behind the last. So does damage to their offsets, and a
+        # reader who was led past records would never know.
         return self._find_around_damage(offset)
 
     def _find_around_damage(self, offset: int) -> tuple[int, BatchHeader] | None:

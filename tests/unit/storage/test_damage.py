@@ -62,6 +62,8 @@ def read_one(log: Log, offset: int) -> bytes | None:
     interval=st.sampled_from([1, 100, 1 << 20]),
     is_reopened=st.booleans(),
 )
+@example(position=625, bit=0, interval=1, is_reopened=True)
+@example(position=625, bit=0, interval=1, is_reopened=False)
 @example(position=0, bit=6, interval=1 << 20, is_reopened=False)
 @example(position=99_999, bit=0, interval=1, is_reopened=True)
 def test_every_other_batch_is_served(make_bench, position: int, bit: int, interval: int, is_reopened: bool) -> None:
