@@ -22,7 +22,7 @@ from runnel.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORD_COUNT = 2_000
@@ -51,20 +51,28 @@ def test_nothing_is_lost_and_only_what_was_unfinished_is_written_again(
 def kill_after(copier: Copier, condition: Callable[[], bool], dice: random.Random) -> None:
     """Run the driver until a condition holds and a little longer, then kill it and everything it started."""
     environment = os.environ | {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.driver", *copier],
-        cwd=CHECKOUT,
-        env=environment,
-        start_new_session=True,
-        stderr=subprocess.DEVNULL,
-    )
+    errors = Path(copier.folder) / "stderr"
+    with errors.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.driver", *copier],
+            cwd=CHECKOUT,
+            env=environment,
+            start_new_session=True,
+            stderr=output,
+        )
     try:
-        wait_until(lambda: condition() or process.poll() is not None, timeout_s=150)
+        wait_until(lambda: condition() or process.poll() is not None, timeout_s=240, why=lambda: told(copier, errors))
         time.sleep(dice.uniform(0, 0.5))  # into any part of a batch
-        assert process.poll() is None, "the driver ended by itself"
+        assert process.poll() is None, f"the driver ended by itself: {told(copier, errors)}"
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def told(copier: Copier, errors: Path) -> str:
+    """How far the driver came."""
+    copies = copier.log.read_text() if copier.log.exists() else ""
+    return f"copies {copies!r}, {errors.read_text()[-2000:]}"
 
 
 def check_stream(broker: Broker, sink: str, kill_count: int, seed: int) -> None:

@@ -9,12 +9,12 @@ from runnel.spark.topic_io import topic_io
 from runnel.testing import Broker
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 90) -> None:
-    """Return when the condition holds; fail when it does not in time."""
+def wait_until(condition: Callable[[], bool], timeout_s: float = 90, why: Callable[[], str] = str) -> None:
+    """Return when the condition holds; fail when it does not in time, and say why."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:
-            raise AssertionError(f"not true within {timeout_s} s")
+            raise AssertionError(f"not true within {timeout_s} s {why()}")
         time.sleep(0.05)
 
 
