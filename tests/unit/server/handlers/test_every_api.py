@@ -64,6 +64,9 @@ class Desk:
         self.run(self.peer.broker.groups.make_topic())
         for group in (GROUP, *(f"doomed-{version}" for version in range(4))):
             self.run(self.peer.ask(commit(group, "t", self.topic_id, 9), 9))
+        for version in range(2):
+            joining = sensible(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, self.topic_id)
+            self.run(self.peer.ask(joining, version))
 
     def context(self, key: int, version: int) -> RequestContext:
         return RequestContext(self.peer.broker, self.peer.line, RequestHeader(key, version, 1, "peer"))  # type: ignore[arg-type]
