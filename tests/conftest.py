@@ -1,6 +1,7 @@
 """What all tests need: the checkout on the path, kafka-python without its warnings, Hypothesis without deadlines."""
 
 import importlib
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -12,6 +13,10 @@ from hypothesis import settings
 # Speed is not a test's business, and a deadline makes one fail on a busy machine.
 settings.register_profile("runnel", deadline=None)
 settings.load_profile("runnel")
+
+# Started in the background, a test run inherits that Ctrl-C is ignored, and so would the commands that it interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 if str(CHECKOUT) not in sys.path:
