@@ -1,33 +1,24 @@
 """The options of a group, and how a group's values follow from its own and the broker's."""
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from runnel.config.broker import BrokerConfig
 from runnel.config.check import at_least
-from runnel.config.configuration import (
-    ConfigEntry,
-    ConfigSource,
-    ConfigSynonym,
-    Configuration,
-    parse_options,
-    raise_problems,
-    suggestion,
-)
+from runnel.config.configuration import ConfigSource, parse_options, raise_problems, suggestion
 from runnel.config.declaration import integer
 from runnel.config.error import ConfigError
-from runnel.config.option import BrokerSynonym, Option, render_value
+from runnel.config.option import BrokerSynonym, Option
+from runnel.config.override import OverridingConfig
 from runnel.config.unit import SECOND_MS
 
 _OTHER_KINDS = ("share.", "streams.")
 
 
-class GroupConfig(Configuration):
+class GroupConfig(OverridingConfig):
     """The options that one group lives by; build it with `resolve`."""
 
-    overrides: Mapping[str, str]
-    _broker: BrokerConfig
+    own_source = ConfigSource.DYNAMIC_GROUP_CONFIG
 
     consumer_assignment_interval_ms = integer(
         "consumer.assignment.interval.ms",
@@ -57,32 +48,8 @@ class GroupConfig(Configuration):
 
         A value that has come to lie outside the broker's bounds since it was set counts as the nearest within.
         """
-        parsed = _parse(overrides)
-        self = cls.__new__(cls)
-        for name, option in cls.options.items():
-            value = _nearest(name, parsed[name], broker) if name in parsed else _inherited(option, broker)
-            self.__dict__[option.attribute] = value
-        self.__dict__["overrides"] = MappingProxyType(dict(overrides))
-        self.__dict__["_broker"] = broker
-        return self
-
-    def entries(self) -> Iterator[ConfigEntry]:
-        """Yield every option for DescribeConfigs, in the order of names."""
-        for name, option in self.options.items():
-            value = render_value(self.__dict__[option.attribute])
-            synonyms = [*self._broker.synonyms(tuple(synonym.name for synonym in option.broker_synonyms))]
-            if name in self.overrides:
-                synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.DYNAMIC_GROUP_CONFIG))
-            yield ConfigEntry(
-                name=name,
-                value=value,
-                source=synonyms[0].source,
-                is_sensitive=False,
-                read_only=False,
-                type=option.value_type,
-                documentation=option.doc,
-                synonyms=tuple(synonyms),
-            )
+        parsed = {name: _nearest(name, value, broker) for name, value in _parse(overrides).items()}
+        return cls._build(parsed, overrides, broker)
 
 
 def group_option(name: str) -> Option[Any]:
@@ -126,8 +93,3 @@ def _bounds(name: str) -> tuple[str, str]:
 def _nearest(name: str, value: int, broker: BrokerConfig) -> int:
     lowest, highest = (broker.value(bound) for bound in _bounds(name))
     return int(min(max(value, lowest), highest))
-
-
-def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:
-    (synonym,) = option.broker_synonyms
-    return broker.value(synonym.name)

@@ -1,33 +1,24 @@
 """The options of a topic, and how a topic's values follow from its overrides and the broker's defaults."""
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from runnel.config.broker import BrokerConfig
 from runnel.config.check import at_least, between
-from runnel.config.configuration import (
-    ConfigEntry,
-    ConfigSource,
-    ConfigSynonym,
-    Configuration,
-    parse_options,
-    raise_problems,
-    suggestion,
-)
+from runnel.config.configuration import ConfigSource, parse_options, raise_problems, suggestion
 from runnel.config.declaration import double, integer, long, string, string_list
 from runnel.config.error import ConfigError
-from runnel.config.option import INT64_MAX, BrokerSynonym, Option, render_value
+from runnel.config.option import INT64_MAX, BrokerSynonym, Option
+from runnel.config.override import OverridingConfig
 from runnel.config.policy import CLEANUP_POLICY, COMPRESSION, TIMESTAMP_TYPE
 from runnel.config.refusal import topic_refusal
 from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS
 
 
-class TopicConfig(Configuration):
+class TopicConfig(OverridingConfig):
     """The options that one topic lives by; build it with `resolve`."""
 
-    overrides: Mapping[str, str]
-    _broker: BrokerConfig
+    own_source = ConfigSource.DYNAMIC_TOPIC_CONFIG
 
     cleanup_policy = string_list(
         "cleanup.policy",
@@ -185,40 +176,7 @@ class TopicConfig(Configuration):
     @classmethod
     def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> "TopicConfig":
         """Return a topic's configuration: its own overrides, then the broker's values, or raise `ConfigError`."""
-        parsed = _parse_overrides(overrides)
-        self = cls.__new__(cls)
-        for name, option in cls.options.items():
-            value = parsed[name] if name in parsed else _inherited(option, broker)
-            self.__dict__[option.attribute] = value
-        self.__dict__["overrides"] = MappingProxyType(dict(overrides))
-        self.__dict__["_broker"] = broker
-        return self
-
-    @property
-    def broker(self) -> BrokerConfig:
-        """The configuration that this one inherits from."""
-        return self._broker
-
-    def __repr__(self) -> str:
-        return f"TopicConfig({dict(self.overrides)})"
-
-    def entries(self) -> Iterator[ConfigEntry]:
-        """Yield every option for DescribeConfigs, in the order of names."""
-        for name, option in self.options.items():
-            value = render_value(self.__dict__[option.attribute])
-            synonyms = [*self._broker.synonyms(tuple(synonym.name for synonym in option.broker_synonyms))]
-            if name in self.overrides:
-                synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
-            yield ConfigEntry(
-                name=name,
-                value=value,
-                source=synonyms[0].source,
-                is_sensitive=False,
-                read_only=False,
-                type=option.value_type,
-                documentation=option.doc,
-                synonyms=tuple(synonyms),
-            )
+        return cls._build(_parse_overrides(overrides), overrides, broker)
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
@@ -260,18 +218,3 @@ def _check_compaction_lags(parsed: Mapping[str, Any]) -> None:
     if minimum > maximum:
         message = f"min.compaction.lag.ms ({minimum}) must not be greater than max.compaction.lag.ms ({maximum})"
         raise ConfigError("min.compaction.lag.ms", message)
-
-
-def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:
-    for synonym in option.broker_synonyms:
-        value = broker.value(synonym.name)
-        if value is not None:
-            return _convert(value, synonym.factor)
-    return option.default
-
-
-def _convert(value: Any, factor: int) -> Any:
-    if not isinstance(value, int):
-        return value
-    # Any negative limit of a broker means "without limit", which topics write as -1.
-    return value * factor if value >= 0 else -1
