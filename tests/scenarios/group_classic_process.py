@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from tests.scenarios.group_check import Checker, Partition
+from tests.scenarios.group_process import GroupProcess
 from tests.scenarios.group_world import World
 
 from runnel.client.assignor import Assignor, Claim
@@ -37,7 +38,7 @@ SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_MS = 3_000
 
 
-class ClassicProcess:
+class ClassicProcess(GroupProcess):
     """Joins, asks for its assignment, sends heartbeats, and joins again when it is told to."""
 
     def __init__(
@@ -52,14 +53,10 @@ class ClassicProcess:
         instance_id: str | None = None,
         letting_go_ms: tuple[int, int] = (0, 2_000),
     ) -> None:
-        self.world, self.checker = world, checker
-        self.name, self.group_id = name, group_id
-        self.topics, self.instance_id, self.letting_go_ms = frozenset(topics), instance_id, letting_go_ms
+        super().__init__(world, checker, name, group_id, instance_id)
+        self.topics, self.letting_go_ms = frozenset(topics), letting_go_ms
         self.assignor: Assignor = CooperativeStickyAssignor() if cooperative else RangeAssignor()
-        self.member_id, self.generation = "", -1
-        self.owned: set[Partition] = set()
-        self.is_alive = True
-        self.is_paused = False
+        self.generation = -1
         self._life = 0  # grows with every join, so that what belongs to an older one is ignored
         self._protocol = self.assignor.name
         self._counts: dict[str, int] | None = None  # what the topics had when it divided them as the leader
@@ -71,23 +68,12 @@ class ClassicProcess:
 
     # What happens to it.
 
-    def kill(self) -> None:
-        self.world.note(f"{self.name} is killed")
-        self.is_alive = False
-        self.owned = set()
+    @property
+    def epoch_or_generation(self) -> int:
+        return self.generation
 
-    def pause(self, wait_ms: int) -> None:
-        """Stand still, and believe afterwards that no time has passed."""
-        self.world.note(f"{self.name} stands still for {wait_ms} ms")
-        self.is_paused = True
-        self.world.clock.after(wait_ms, self._wake)
-
-    def _wake(self) -> None:
-        self.is_paused = False
-        if self.is_alive:
-            for partition in sorted(self.owned)[:1]:
-                self.commit(partition)
-            self._beat(self._life)
+    def go_on(self) -> None:
+        self._beat(self._life)
 
     def leave(self) -> None:
         """Let go of everything, then say goodbye; a static member says nothing and keeps its place."""
@@ -99,13 +85,6 @@ class ClassicProcess:
                 group_id=self.group_id, members=[LeaveGroupRequestMember(member_id=self.member_id)]
             )
             self.world.ask(self.name, request, lambda _: None, REQUEST_TIMEOUT_MS, 5)
-
-    def commit(self, partition: Partition) -> None:
-        """Commit for a partition that it believes to have."""
-        taken = self.world.commit(
-            self.name, self.group_id, self.member_id, self.instance_id, self.generation, partition
-        )
-        self.checker.commit_decided(self, partition, taken)
 
     # Join.
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from tests.scenarios.group_check import Checker, Partition
+from tests.scenarios.group_process import GroupProcess
 from tests.scenarios.group_world import World
 
 from runnel.protocol.errors import ErrorCode
@@ -17,7 +18,7 @@ REQUEST_TIMEOUT_MS = 3_000
 OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-class ConsumerProcess:
+class ConsumerProcess(GroupProcess):
     """Sends heartbeats, lets go of what is taken from it and takes what is given to it."""
 
     def __init__(
@@ -33,16 +34,12 @@ class ConsumerProcess:
         assignor: str | None = None,
         letting_go_ms: tuple[int, int] = (0, 2_000),
     ) -> None:
-        self.world, self.checker = world, checker
-        self.name, self.group_id = name, group_id
-        self.topics, self.regex, self.instance_id, self.assignor = frozenset(topics), regex, instance_id, assignor
+        super().__init__(world, checker, name, group_id, instance_id)
+        self.topics, self.regex, self.assignor = frozenset(topics), regex, assignor
         self.letting_go_ms = letting_go_ms
         self.member_id = f"{name}-{world.new_id()}"
         self.epoch = 0
-        self.owned: set[Partition] = set()
         self.target: set[Partition] | None = None
-        self.is_alive = True
-        self.is_paused = False
         self.is_leaving = False
         self._letting_go = False
         self._life = 0
@@ -57,23 +54,12 @@ class ConsumerProcess:
 
     # What happens to it.
 
-    def kill(self) -> None:
-        self.world.note(f"{self.name} is killed")
-        self.is_alive = False
-        self.owned = set()
+    @property
+    def epoch_or_generation(self) -> int:
+        return self.epoch
 
-    def pause(self, wait_ms: int) -> None:
-        """Stand still, and believe afterwards that no time has passed."""
-        self.world.note(f"{self.name} stands still for {wait_ms} ms")
-        self.is_paused = True
-        self.world.clock.after(wait_ms, self._wake)
-
-    def _wake(self) -> None:
-        self.is_paused = False
-        if self.is_alive:
-            for partition in sorted(self.owned)[:1]:
-                self.commit(partition)
-            self._beat()
+    def go_on(self) -> None:
+        self._beat()
 
     def leave(self) -> None:
         """Let go of everything, then say goodbye; a static member keeps its place."""
@@ -190,8 +176,3 @@ class ConsumerProcess:
         self.owned |= gained
         self.world.note(f"{self.name}@{self.epoch} has {sorted(self.owned)}")
         self.checker.gained(self, gained)
-
-    def commit(self, partition: Partition) -> None:
-        """Commit for a partition that it believes to have."""
-        taken = self.world.commit(self.name, self.group_id, self.member_id, self.instance_id, self.epoch, partition)
-        self.checker.commit_decided(self, partition, taken)
