@@ -1,13 +1,16 @@
 """Many deadlines, most of which are moved again and again before they come.
 
-A session is prolonged with every heartbeat. Each key has one entry in a heap whatever happens to it: a deadline
-that moves away stays where it is in the heap and is looked at again when its old time comes.
+A session is prolonged with every heartbeat. A deadline that moves away stays where it is in a heap and is looked at
+again when its old time comes. One that comes nearer, or is cancelled, leaves an entry behind that means nothing; when
+these are more than the others, the heap is made anew.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
+
+_STALE_COUNT_MIN = 64  # fewer entries than these are not worth a new heap
 
 
 class Deadlines(Generic[K]):
@@ -55,6 +58,13 @@ class Deadlines(Generic[K]):
         return taken
 
     def _push(self, key: K, at_ms: int) -> None:
+        if len(self._heap) > 2 * len(self._due_ms) + _STALE_COUNT_MIN:
+            self._make_anew()
         self._entry_ms[key] = at_ms
         self._count += 1
         heappush(self._heap, (at_ms, self._count, key))
+
+    def _make_anew(self) -> None:
+        self._entry_ms = dict(self._due_ms)
+        self._heap = [(at_ms, number, key) for number, (key, at_ms) in enumerate(self._due_ms.items())]
+        heapify(self._heap)

@@ -38,3 +38,15 @@ def test_a_deadline_that_is_prolonged_for_ever_takes_one_place() -> None:
         deadlines.set("session", now_ms + 45_000)
         assert deadlines.take_due(now_ms) == []
     assert len(deadlines._heap) == 1
+
+
+def test_what_deadlines_leave_behind_that_come_nearer_or_are_cancelled_is_bounded() -> None:
+    deadlines: Deadlines[int] = Deadlines()
+    for number in range(10_000):
+        deadlines.set(0, 1_000_000 - number)
+        deadlines.set(number + 1, 1_000_000)
+        deadlines.cancel(number + 1)
+    deadlines.set(-1, 1_000_000)
+    assert len(deadlines._heap) < 200
+    assert deadlines.take_due(990_000) == []
+    assert deadlines.take_due(1_000_000) == [0, -1]
