@@ -17,6 +17,7 @@ LAYERS = (
     ("server", "client"),
     ("spark",),
     ("testing", "cli"),
+    ("sim",),
 )
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

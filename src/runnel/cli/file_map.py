@@ -18,6 +18,7 @@ _LAYERS = (
     "testing",
     "spark",
     "cli",
+    "sim",
 )
 
 

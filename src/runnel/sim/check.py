@@ -1,0 +1,63 @@
+"""Judge a history: `python -m runnel.sim.check FILE ...` prints every anomaly that the checkers find."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from runnel.sim.checkers.finding import Finding
+from runnel.sim.checkers.group_offset import find_group_regressions
+from runnel.sim.checkers.leader_epoch import find_falling_epochs
+from runnel.sim.checkers.loss import find_aborted_reads, find_lost_writes, find_phantoms, find_unseen
+from runnel.sim.checkers.place import find_duplicates, find_inconsistent_offsets, find_misplaced
+from runnel.sim.checkers.sequence import find_nonmonotonic_polls, find_nonmonotonic_sends, find_poll_skips
+from runnel.sim.history import BadHistory, History, read_history
+
+CHECKERS: tuple[Callable[[History], Iterator[Finding]], ...] = (
+    find_inconsistent_offsets,
+    find_duplicates,
+    find_misplaced,
+    find_lost_writes,
+    find_unseen,
+    find_aborted_reads,
+    find_phantoms,
+    find_nonmonotonic_sends,
+    find_nonmonotonic_polls,
+    find_poll_skips,
+    find_falling_epochs,
+    find_group_regressions,
+)
+
+
+def check(history: History) -> list[Finding]:
+    """Everything that is wrong with a history."""
+    return [finding for checker in CHECKERS for finding in checker(history)]
+
+
+def summary(history: History) -> str:
+    """How much there was to be judged."""
+    counts: dict[str, int] = {}
+    for operation in history.operations:
+        name = f"{operation.kind} {operation.outcome}"
+        counts[name] = counts.get(name, 0) + 1
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+
+
+def main(arguments: list[str]) -> int:
+    """Check the files of one history; 1 if anything is wrong, 2 if they hold no history."""
+    parser = argparse.ArgumentParser(prog="python -m runnel.sim.check", description=__doc__)
+    parser.add_argument("file", nargs="+", type=Path, help="JSON lines; files of several processes make one history")
+    try:
+        history = read_history(*parser.parse_args(arguments).file)
+    except (BadHistory, OSError, ValueError) as error:
+        print(f"this is no history: {error}", file=sys.stderr)
+        return 2
+    findings = check(history)
+    for finding in findings:
+        print(finding)
+    print(f"{len(findings)} anomalies in: {summary(history)}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

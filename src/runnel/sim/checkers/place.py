@@ -1,0 +1,49 @@
+"""Where values are: one value at an offset, one offset for a value, and the offset that its sender was told."""
+
+from collections.abc import Iterator
+
+from runnel.sim.checkers.finding import Finding
+from runnel.sim.checkers.order import PartitionOrder, partition_orders
+from runnel.sim.history import History
+
+
+def find_inconsistent_offsets(history: History) -> Iterator[Finding]:
+    """One offset at which different values were seen, by readers or by senders."""
+    for order in partition_orders(history):
+        told: dict[int, set[object]] = {}
+        for value, offset in order.acknowledged.items():
+            if offset >= 0:
+                told.setdefault(offset, set()).add(value)
+        for offset in order.offsets:
+            values = sorted({*order.reads.get(offset, ()), *told.get(offset, ())}, key=str)
+            if len(values) > 1:
+                text = f"offset {offset} has {', '.join(map(str, values))}"
+                yield Finding("inconsistent-offsets", order.name, text, _lines(order, values))
+
+
+def find_duplicates(history: History) -> Iterator[Finding]:
+    """A value that an idempotent producer sent and that was read at several offsets."""
+    for order in partition_orders(history):
+        for value, offsets in order.read_offsets.items():
+            send = order.sends.get(value)
+            if len(offsets) > 1 and (send is None or send.asked.get("idempotent", True)):
+                text = f"{value} is at offsets {', '.join(map(str, sorted(offsets)))}"
+                yield Finding("duplicate", order.name, text, _lines(order, [value]))
+
+
+def find_misplaced(history: History) -> Iterator[Finding]:
+    """A value that is not at the offset that its sender was told."""
+    for order in partition_orders(history):
+        for value, offset in order.acknowledged.items():
+            seen = order.read_offsets.get(value, set())
+            if offset >= 0 and seen and offset not in seen:
+                text = f"{value} was acknowledged at offset {offset} and is at {min(seen)}"
+                yield Finding("misplaced", order.name, text, _lines(order, [value]))
+
+
+def _lines(order: PartitionOrder, values: list[object]) -> tuple[int, ...]:
+    """Where the values were sent and first read."""
+    found = [order.sends[value].begun for value in values if value in order.sends]
+    for offset in sorted(order.reads):
+        found += [order.reads[offset][value][0].begun for value in values if value in order.reads[offset]]
+    return tuple(sorted(found))

@@ -1,0 +1,58 @@
+"""Histories by hand: one line of Python for an operation."""
+
+from typing import Any
+
+from runnel.sim.check import check
+from runnel.sim.history import History, Recorder
+
+P = "views-0"
+
+
+class Story:
+    """Operations that begin and end at once, unless they are begun by `recorder.invoke`."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder(lambda: float(len(self.recorder.events)))
+
+    def send(self, value: object, offset: int, process: str = "producer", **asked: Any) -> "Story":
+        self.recorder.invoke(process, "send", **{"partition": P, "value": value, **asked}).ok(offset=offset)
+        return self
+
+    def refused(self, value: object) -> "Story":
+        self.recorder.invoke("producer", "send", partition=P, value=value).fail("refused")
+        return self
+
+    def doubtful(self, value: object, process: str = "producer") -> "Story":
+        self.recorder.invoke(process, "send", partition=P, value=value).unknown("time-out")
+        return self
+
+    def poll(self, *records: Any, process: str = "consumer") -> "Story":
+        """Records as (offset, value) or (offset, value, leader epoch)."""
+        self.recorder.invoke(process, "poll").ok(records=[[P, *record] for record in records])
+        return self
+
+    def assign(self, process: str = "consumer") -> "Story":
+        self.recorder.invoke(process, "assign", partitions=[P]).ok()
+        return self
+
+    def commit(self, offset: int, process: str = "member") -> "Story":
+        self.recorder.invoke(process, "commit", group="readers", offsets={P: offset}).ok()
+        return self
+
+    def commit_lost(self, offset: int) -> "Story":
+        self.recorder.invoke("member", "commit", group="readers", offsets={P: offset}).unknown("time-out")
+        return self
+
+    def committed(self, offset: int) -> "Story":
+        self.recorder.invoke("member", "committed", group="readers").ok(offsets={P: offset})
+        return self
+
+    def drain(self) -> "Story":
+        self.recorder.invoke("last", "drain", partitions=[P]).ok()
+        return self
+
+    def history(self) -> History:
+        return self.recorder.history()
+
+    def anomalies(self) -> list[str]:
+        return [finding.anomaly for finding in check(self.history())]

@@ -1,0 +1,107 @@
+"""Each anomaly made by hand is found, and what only looks like one is not."""
+
+import pytest
+from tests.unit.sim.event import P, Story
+
+from runnel.sim.check import CHECKERS
+
+CLEAN = {
+    "nothing at all": Story(),
+    "sent, read, drained": Story().send("a", 0).send("b", 1).poll((0, "a"), (1, "b")).drain(),
+    "a time-out that was written": Story().doubtful("a").send("b", 1).poll((0, "a"), (1, "b")).drain(),
+    "a time-out that was not": Story().doubtful("a").send("b", 0).poll((0, "b")).drain(),
+    "an acknowledgement without an offset": Story().send("a", -1).poll((0, "a")).drain(),
+    "gaps where nothing is": Story().send("a", 0).send("b", 5).poll((0, "a"), (5, "b")).drain(),
+    "unread because nobody read to the end": Story().send("a", 0).send("b", 1).poll((0, "a")),
+    "two consumers, each by itself": Story().send("a", 0).poll((0, "a")).poll((0, "a"), process="other").drain(),
+    "read again after being moved": Story().send("a", 0).poll((0, "a")).assign().poll((0, "a")).drain(),
+    "twice without idempotence": Story().send("a", 0, idempotent=False).poll((0, "a"), (1, "a")).drain(),
+    "two producers in any order": Story().send("a", 1).send("b", 0, "other").poll((0, "b"), (1, "a")).drain(),
+    "epochs that rise": Story().send("a", 0).send("b", 1).poll((0, "a", 3), (1, "b", 5)).drain(),
+    "commits that rise": Story().commit(3).committed(3).commit(3).commit(7).committed(7),
+    "a lost commit that arrived late": Story().commit_lost(3).commit(7).committed(3),
+}
+
+BROKEN = {
+    "inconsistent-offsets": Story().send("a", 0).doubtful("b", "other").poll((0, "a")).poll((0, "b"), process="other"),
+    "duplicate": Story().send("a", 0).poll((0, "a"), (1, "a")).drain(),
+    "misplaced": Story().send("a", 0).poll((1, "a")).drain(),
+    "lost-write": Story().send("a", 0).send("b", 1).poll((1, "b")),
+    "unseen": Story().send("a", 0).send("b", 1).poll((0, "a")).drain(),
+    "aborted-read": Story().refused("a").poll((0, "a")).drain(),
+    "phantom": Story().poll((0, "a")).send("a", 0).drain(),
+    "nonmonotonic-send": Story().doubtful("a").send("b", 0).poll((0, "b"), (1, "a")).drain(),
+    "nonmonotonic-poll": Story().send("a", 0).poll((0, "a")).poll((0, "a")).drain(),
+    "int-nonmonotonic-poll": Story().doubtful("b").send("a", 1).poll((1, "a"), (0, "b")).drain(),
+    "poll-skip": Story()
+    .send("a", 0)
+    .send("b", 1)
+    .send("c", 2)
+    .poll((0, "a"))
+    .poll((2, "c"))
+    .poll((1, "b"), process="other"),
+    "int-poll-skip": Story()
+    .send("a", 0)
+    .send("b", 1)
+    .send("c", 2)
+    .poll((0, "a"), (2, "c"))
+    .poll((1, "b"), process="other"),
+    "leader-epoch-falls": Story().send("a", 0).send("b", 1).poll((0, "a", 5), (1, "b", 3)).drain(),
+    "leader-epoch-changed": Story().send("a", 0).poll((0, "a", 3)).assign().poll((0, "a", 4)).drain(),
+    "group-offset-regression": Story().commit(7).committed(3),
+}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_history_is_clean(name: str) -> None:
+    assert CLEAN[name].anomalies() == []
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_anomaly_is_found_by_its_name_alone(name: str) -> None:
+    assert BROKEN[name].anomalies() == [name]
+
+
+def test_every_checker_is_tried() -> None:
+    """A checker that no history here wakes could as well be missing."""
+    awake = {checker for checker in CHECKERS for story in BROKEN.values() if list(checker(story.history()))}
+    assert awake == set(CHECKERS)
+
+
+def test_two_senders_told_of_one_offset_are_enough() -> None:
+    story = Story().send("a", 0).send("b", 0, "other")
+    assert "inconsistent-offsets" in story.anomalies()
+
+
+def test_a_read_of_what_nobody_ever_sent_is_a_phantom() -> None:
+    assert Story().poll((0, "a")).anomalies() == ["phantom"]
+
+
+def test_a_poll_while_the_send_is_under_way_is_no_phantom() -> None:
+    story = Story()
+    sending = story.recorder.invoke("producer", "send", partition=P, value="a")
+    story.poll((0, "a"))
+    sending.ok(offset=0)
+    assert story.drain().anomalies() == []
+
+
+def test_acknowledged_without_an_offset_and_never_read_is_unseen() -> None:
+    assert Story().send("a", -1).drain().anomalies() == ["unseen"]
+
+
+def test_a_commit_below_an_earlier_one_is_a_regression() -> None:
+    assert Story().commit(7).commit(3, process="other").anomalies() == ["group-offset-regression"]
+
+
+def test_a_look_that_overlaps_a_commit_may_see_either() -> None:
+    story = Story().commit(3)
+    look = story.recorder.invoke("member", "committed", group="readers")
+    story.commit(7)
+    look.ok(offsets={P: 3})
+    assert story.anomalies() == []
+
+
+def test_an_order_that_only_a_time_out_explains_is_still_wrong() -> None:
+    """The record whose sending timed out may be written, but never behind one that was sent after it."""
+    story = Story().doubtful("a").send("b", 0).poll((0, "b"), (1, "a"))
+    assert story.anomalies() == ["nonmonotonic-send"]
