@@ -8,10 +8,29 @@ a restart, which replays the whole store, takes the same road as live traffic.
 
 from collections.abc import Callable, Sequence
 
-from runnel.coordination.layout import CONFIGS, TOPICS, config_path, node_of, partition_path, record_of, topic_path
+from runnel.coordination.layout import (
+    BROKERS,
+    CONFIGS,
+    CONTROLLER,
+    admitted_path,
+    broker_path,
+    config_path,
+    node_of,
+    partition_path,
+    record_of,
+    topic_path,
+)
 from runnel.coordination.store import Change, Create, Delete, MetadataStore, Operation, Put
 from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import ConfigKind, ConfigRecord, Record, TopicRemoved
+from runnel.machines.controller.record import (
+    BrokerForgotten,
+    BrokerRemoved,
+    ConfigKind,
+    ConfigRecord,
+    ControllerRemoved,
+    Record,
+    TopicRemoved,
+)
 
 Listener = Callable[[Sequence[Record]], None]
 
@@ -27,7 +46,7 @@ class ClusterMetadata:
 
     async def load(self) -> None:
         """Replay what is stored, then follow changes."""
-        for root in (TOPICS, CONFIGS):
+        for root in (BROKERS, CONFIGS, CONTROLLER):
             nodes = await self.store.tree(root)
             # Parents sort before children, so a topic is there before its partitions.
             self._replay([Change(path, nodes[path]) for path in sorted(nodes)])
@@ -44,18 +63,27 @@ class ClusterMetadata:
             await self.store.commit(operations)
 
     def _operations(self, record: Record) -> list[Operation]:
-        if isinstance(record, TopicRemoved):
-            return self._removal(record.name)
+        match record:
+            case TopicRemoved(name):
+                return self._deletions(self._topic_paths(name))
+            case BrokerRemoved(broker_id):
+                return self._deletions([broker_path(broker_id)])
+            case BrokerForgotten(broker_id):
+                return self._deletions([admitted_path(broker_id)])
+            case ControllerRemoved():
+                return self._deletions([CONTROLLER])
+            case ConfigRecord(kind, name, values) if not values:
+                return self._deletions([config_path(kind, name)])
         path, value = node_of(record)
         version = self._versions.get(path)
-        if isinstance(record, ConfigRecord) and not record.values:
-            return [] if version is None else [Delete(path, version)]
         return [Create(path, value) if version is None else Put(path, value, version)]
 
-    def _removal(self, name: str) -> list[Operation]:
+    def _topic_paths(self, name: str) -> list[str]:
         partitions = [partition_path(name, partition) for partition in self.image.topics[name].leadership]
         # Children before their parent, as ZooKeeper demands.
-        paths = [*partitions, topic_path(name), config_path(ConfigKind.TOPIC, name)]
+        return [*partitions, topic_path(name), config_path(ConfigKind.TOPIC, name)]
+
+    def _deletions(self, paths: Sequence[str]) -> list[Operation]:
         return [Delete(path, self._versions[path]) for path in paths if path in self._versions]
 
     def _on_changes(self, changes: Sequence[Change]) -> None:

@@ -252,5 +252,5 @@ def _topic_of(record: Record) -> str | None:
             return name
         case ConfigRecord(kind=ConfigKind.TOPIC, name=name):
             return name
-        case ConfigRecord():
+        case _:
             return None

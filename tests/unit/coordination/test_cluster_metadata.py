@@ -14,8 +14,14 @@ from runnel.coordination.store import BadVersionError, Create, NodeExistsError, 
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import (
     CLUSTER_DEFAULT,
+    BrokerAdmitted,
+    BrokerForgotten,
+    BrokerRecord,
+    BrokerRemoved,
     ConfigKind,
     ConfigRecord,
+    ControllerRecord,
+    ControllerRemoved,
     PartitionRecord,
     Record,
     TopicRecord,
@@ -31,7 +37,7 @@ def contents(image: ClusterImage) -> object:
         for name, topic in image.topics.items()
     }
     configs = [image.config(ConfigKind.BROKER, name) for name in ("1", CLUSTER_DEFAULT)]
-    return topics, set(image.topics_by_id), configs
+    return topics, set(image.topics_by_id), configs, image.brokers, image.admitted, image.controller_id
 
 
 def topic(name: str, topic_id: int, partition_count: int = 1) -> list[Record]:
@@ -61,6 +67,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), NAMES, st.none()),
         st.tuples(st.just("topic config"), NAMES, CONFIGS),
         st.tuples(st.just("broker config"), st.sampled_from(["1", CLUSTER_DEFAULT]), CONFIGS),
+        st.tuples(st.sampled_from(["register", "admit", "go", "forget", "control"]), st.just(""), st.integers(1, 2)),
         st.tuples(st.just("reload"), st.none(), st.none()),
     ),
     max_size=25,
@@ -98,6 +105,16 @@ def _records(image: ClusterImage, number: int, action: str, name: str, argument:
             return [ConfigRecord(ConfigKind.TOPIC, name, values)]
         case "broker config", dict(values):
             return [ConfigRecord(ConfigKind.BROKER, name, values)]
+        case "register", int(broker_id):
+            return [BrokerRecord(broker_id, 0, is_stopping=broker_id in image.brokers)]
+        case "admit", int(broker_id):
+            return [BrokerAdmitted(broker_id, number)]
+        case "go", int(broker_id):
+            return [BrokerRemoved(broker_id)]
+        case "forget", int(broker_id):
+            return [BrokerForgotten(broker_id)]
+        case "control", int(broker_id):
+            return [ControllerRemoved() if image.controller_id == broker_id else ControllerRecord(broker_id, number)]
     return []
 
 

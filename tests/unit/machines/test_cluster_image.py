@@ -11,8 +11,15 @@ from runnel.base.topic_name import collision_key
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import (
     CLUSTER_DEFAULT,
+    NO_BROKER,
+    BrokerAdmitted,
+    BrokerForgotten,
+    BrokerRecord,
+    BrokerRemoved,
     ConfigKind,
     ConfigRecord,
+    ControllerRecord,
+    ControllerRemoved,
     PartitionRecord,
     Record,
     TopicRecord,
@@ -154,3 +161,46 @@ def test_an_image_does_not_share_the_mapping_it_was_given() -> None:
     image.replay(ConfigRecord(ConfigKind.BROKER, "1", values))
     values["a"] = "2"
     assert image.config(ConfigKind.BROKER, "1") == {"a": "1"}
+
+
+def test_a_broker_is_live_when_its_present_registration_was_admitted() -> None:
+    image = ClusterImage()
+    lives = []
+    for record in (
+        BrokerAdmitted(1, 4),
+        BrokerRecord(1, 4),
+        BrokerRecord(1, 4, is_stopping=True),
+        BrokerRecord(1, 9),
+        BrokerAdmitted(1, 9),
+        BrokerRemoved(1),
+        BrokerRecord(1, 9),
+        BrokerForgotten(1),
+    ):
+        image.replay(record)
+        lives.append(image.is_live(1))
+    assert lives == [False, True, True, False, True, False, True, False]
+
+
+def test_the_controllers_epoch_outlives_the_controller() -> None:
+    image = ClusterImage()
+    image.replay(ControllerRecord(2, 5))
+    assert (image.controller_id, image.controller_epoch) == (2, 5)
+    image.replay(ControllerRemoved())
+    assert (image.controller_id, image.controller_epoch) == (NO_BROKER, 5)
+
+
+def test_a_reassignment_comes_and_goes_with_its_topic_record() -> None:
+    image = ClusterImage()
+    image.replay(TopicRecord("t", UUID(int=1), ((1, 2),), {0: (2,)}, {0: (1,)}))
+    image.replay(PartitionRecord("t", 0, 1, 0, (1,)))
+    topic = image.topics["t"]
+    assert (topic.adding, topic.removing) == ({0: (2,)}, {0: (1,)})
+    image.replay(TopicRecord("t", UUID(int=1), ((2,),)))
+    assert (topic.assignment, topic.adding, topic.removing) == (((2,),), {}, {})
+    assert 0 in topic.leadership
+
+
+def test_a_partition_of_a_topic_that_is_gone_is_nothing() -> None:
+    image = ClusterImage()
+    image.replay(PartitionRecord("t", 0, 1, 0, (1,)))
+    assert image.topics == {}

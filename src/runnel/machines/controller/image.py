@@ -6,8 +6,15 @@ from uuid import UUID
 
 from runnel.base.topic_name import collision_key
 from runnel.machines.controller.record import (
+    NO_BROKER,
+    BrokerAdmitted,
+    BrokerForgotten,
+    BrokerRecord,
+    BrokerRemoved,
     ConfigKind,
     ConfigRecord,
+    ControllerRecord,
+    ControllerRemoved,
     PartitionRecord,
     Record,
     TopicRecord,
@@ -23,6 +30,8 @@ class Topic:
     topic_id: UUID
     assignment: tuple[tuple[int, ...], ...]
     leadership: dict[int, PartitionRecord] = field(default_factory=dict)
+    adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def partition_count(self) -> int:
@@ -40,13 +49,22 @@ class Node:
 
 
 class ClusterImage:
-    """Topics, leaders and dynamic configuration."""
+    """Brokers, topics, leaders and dynamic configuration."""
 
     def __init__(self) -> None:
+        self.brokers: dict[int, BrokerRecord] = {}
+        self.admitted: dict[int, int] = {}
+        self.controller_id = NO_BROKER
+        self.controller_epoch = 0
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._configs: dict[tuple[ConfigKind, str], Mapping[str, str]] = {}
+
+    def is_live(self, broker_id: int) -> bool:
+        """Whether a broker is there and the controller has dealt with its present registration."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and self.admitted.get(broker_id) == broker.epoch
 
     def config(self, kind: ConfigKind, name: str) -> Mapping[str, str]:
         """The dynamic configuration of a topic, broker or group; empty when there is none."""
@@ -64,10 +82,12 @@ class ClusterImage:
     def replay(self, record: Record) -> None:
         """Take in one decision, live or at start-up alike."""
         match record:
-            case TopicRecord(name, topic_id, assignment):
-                self._replay_topic(name, topic_id, assignment)
+            case TopicRecord():
+                self._replay_topic(record)
             case PartitionRecord(topic=name, partition=partition):
-                self.topics[name].leadership[partition] = record
+                # The topic may be gone: on the way from the store the end of a topic can overtake what it had.
+                if topic := self.topics.get(name):
+                    topic.leadership[partition] = record
             case TopicRemoved(name):
                 if topic := self.topics.pop(name, None):
                     del self.topics_by_id[topic.topic_id]
@@ -78,11 +98,31 @@ class ClusterImage:
                     self._configs[kind, name] = dict(values)
                 else:
                     self._configs.pop((kind, name), None)
+            case _:
+                self._replay_broker(record)
 
-    def _replay_topic(self, name: str, topic_id: UUID, assignment: tuple[tuple[int, ...], ...]) -> None:
-        topic = self.topics.get(name)
-        if topic is not None and topic.topic_id == topic_id:
-            topic.assignment = assignment
-            return
-        self.topics[name] = self.topics_by_id[topic_id] = Topic(name, topic_id, assignment)
-        self._collisions[collision_key(name)] = name
+    def _replay_broker(
+        self,
+        record: BrokerRecord | BrokerRemoved | BrokerAdmitted | BrokerForgotten | ControllerRecord | ControllerRemoved,
+    ) -> None:
+        match record:
+            case BrokerRecord(broker_id):
+                self.brokers[broker_id] = record
+            case BrokerRemoved(broker_id):
+                self.brokers.pop(broker_id, None)
+            case BrokerAdmitted(broker_id, epoch):
+                self.admitted[broker_id] = epoch
+            case BrokerForgotten(broker_id):
+                self.admitted.pop(broker_id, None)
+            case ControllerRecord(broker_id, epoch):
+                self.controller_id, self.controller_epoch = broker_id, epoch
+            case ControllerRemoved():
+                self.controller_id = NO_BROKER
+
+    def _replay_topic(self, record: TopicRecord) -> None:
+        topic = self.topics.get(record.name)
+        if topic is None or topic.topic_id != record.topic_id:
+            topic = Topic(record.name, record.topic_id, record.assignment)
+            self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+            self._collisions[collision_key(topic.name)] = topic.name
+        topic.assignment, topic.adding, topic.removing = record.assignment, record.adding, record.removing

@@ -1,9 +1,13 @@
 """What the controller decides, as values: the only things that change the cluster image."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 from uuid import UUID
+
+NO_BROKER = -1
+"""In the place of a leader or controller: there is none."""
 
 
 class ConfigKind(Enum):
@@ -20,22 +24,34 @@ CLUSTER_DEFAULT = "<default>"
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A topic is there, with these replicas for each partition."""
+    """A topic is there, with these replicas for each partition.
+
+    While a partition is reassigned its replicas are those that it shall have and those that it shall lose; `adding`
+    and `removing` say by partition which of them are the new ones and which the old (KIP-455).
+    """
 
     name: str
     topic_id: UUID
     assignment: tuple[tuple[int, ...], ...]
+    adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """Who leads a partition, in which epoch, and who is in sync with the leader."""
+    """Who leads a partition, in which epoch, and who is in sync with the leader.
+
+    While fewer than min.insync.replicas are, `elr` names those that are not but have all that was committed: they may
+    lead without a loss (KIP-966). `last_known_elr` names those that were among them and stopped uncleanly.
+    """
 
     topic: str
     partition: int
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +70,74 @@ class ConfigRecord:
     values: Mapping[str, str]
 
 
-Record = TopicRecord | PartitionRecord | TopicRemoved | ConfigRecord
+class Endpoint(NamedTuple):
+    """Where a broker can be reached by one of its listeners; a broker without a host is where it was reached before."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A broker is there. Its epoch is that of the registration: each start and each new session has a higher one.
+
+    It is clean when it lost nothing since it was admitted last, and it is stopping when it asks to lead nothing more.
+    """
+
+    broker_id: int
+    epoch: int
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    is_clean: bool = False
+    is_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRemoved:
+    """A broker is not there: it stopped, or its session ended."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAdmitted:
+    """The controller has dealt with the registration of this epoch; only now may the broker lead."""
+
+    broker_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerForgotten:
+    """A broker was taken out of the cluster and is not expected back."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRecord:
+    """Who decides, in which epoch."""
+
+    broker_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRemoved:
+    """The controller's session ended and nobody decides."""
+
+
+Record = (
+    TopicRecord
+    | PartitionRecord
+    | TopicRemoved
+    | ConfigRecord
+    | BrokerRecord
+    | BrokerRemoved
+    | BrokerAdmitted
+    | BrokerForgotten
+    | ControllerRecord
+    | ControllerRemoved
+)
