@@ -201,5 +201,21 @@ GROUP_MEMBER_METADATA_BYTES_MAX = 4 * MIB
 # string of the protocol.
 GROUP_MEMBER_ID_PREFIX_LENGTH_MAX = 255
 
+# Metrics: series of one kind, by group, topic and partition. Prometheus bears with tens of thousands from one target,
+# and a scrape of these takes some megabytes.
+METRIC_LAG_SERIES_MAX = 50_000
+
+# Metrics: the longest group id that becomes a label; the protocol allows 32 KB. Topic names are at most 249 long.
+METRIC_LABEL_LENGTH_MAX = 255
+
+# Metrics: lines written before others get the event loop, about a millisecond.
+METRIC_LINES_PER_TURN = 500
+
+# Metrics: scrapes at a time, the size of a request's head, and the time in which one has to be over. Prometheus gives
+# up after ten seconds by default; whoever else comes here gets no more than that, either.
+METRIC_CONNECTIONS_MAX = 16
+METRIC_REQUEST_BYTES_MAX = 8 * 1024
+METRIC_REQUEST_TIMEOUT_S = 10.0
+
 # Groups: different sets of group options whose meaning is remembered. Groups rarely have any of their own.
 GROUP_SETTINGS_REMEMBERED_MAX = 1000

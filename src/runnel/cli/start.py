@@ -94,7 +94,9 @@ async def _serve(config: "BrokerConfig") -> None:
             reason = os.strerror(error.errno)
         else:
             raise
-        listeners = ", ".join(map(str, config.broker_listeners))
+        metrics = config.runnel_metrics_listener
+        opened = [*map(str, config.broker_listeners), *([] if metrics is None else [f"http://{metrics}"])]
+        listeners = ", ".join(opened)
         raise click.ClickException(f"cannot listen on {listeners}: {reason}") from None
     addresses = [_address(endpoint.host, endpoint.port) for endpoint in server.endpoints]
     print(f"runnel: broker {config.node_id} ready on {addresses[0]}", flush=True)

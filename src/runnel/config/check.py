@@ -1,10 +1,14 @@
 """Checks of option values: each says in words what it accepts, for error messages and for the docs."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+PORT_MAX = 65535
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,13 @@ def non_empty_list() -> Check[tuple[str, ...]]:
         "a list of different, non-empty items",
         lambda items: len(items) > 0 and all(items) and len(set(items)) == len(items),
     )
+
+
+def host_and_port() -> Check[str]:
+    """Accept `HOST:PORT`, with brackets around an IPv6 address; an empty host means every interface."""
+    return Check("HOST:PORT", _is_address)
+
+
+def _is_address(text: str) -> bool:
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and int(match["port"]) <= PORT_MAX

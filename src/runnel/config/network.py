@@ -1,6 +1,6 @@
 """Broker options of identity, listeners, connections and requests."""
 
-from runnel.config.check import at_least, non_empty_list, unlimited_or_at_least
+from runnel.config.check import at_least, host_and_port, non_empty_list, unlimited_or_at_least
 from runnel.config.declaration import (
     boolean,
     integer,
@@ -154,6 +154,12 @@ class NetworkOptions:
         "How long a request may take to arrive in full once its first byte has; "
         "a slower connection is closed. Kafka waits for connections.max.idle.ms.",
         check=at_least(1),
+    )
+    runnel_metrics_listener = nullable_string(
+        "runnel.metrics.listener",
+        "Where to serve metrics to Prometheus, as HOST:PORT; they are under /metrics there. Not served if it is "
+        "not set. Whoever can connect can read the names of topics and groups, so choose an address that is yours.",
+        check=host_and_port(),
     )
     runnel_decompressed_max_bytes = integer(
         "runnel.decompressed.max.bytes",

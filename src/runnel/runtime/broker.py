@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from runnel.base.clock import Clock, SystemClock
 from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, SYNCING_LOGS_MAX, WORKER_THREADS_MAX
+from runnel.base.metric import Registry
 from runnel.config.broker import BrokerConfig
 from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
@@ -56,6 +57,7 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.nodes: dict[str, Node] = {}
         self.cluster_id = ""
+        self.metrics = Registry()
         self._fs: FileSystem = fs or RealFileSystem()
         self._given_store = store
         self._store: MetadataStore | None = None
@@ -111,6 +113,7 @@ class Broker:
             self.replicas,
             self.worker,
             lambda new: self.controller.create_topic(new, self.topic_defaults),
+            self.metrics,
         )
         self.metadata.listen(self._on_records)
         self.fetch_sessions = FetchSessions(

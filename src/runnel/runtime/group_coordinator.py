@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from uuid import UUID, uuid4
 
 from runnel.base.clock import Clock
+from runnel.base.metric import Registry
 from runnel.config.broker import BrokerConfig
 from runnel.config.unit import MINUTE_MS
 from runnel.machines.controller.image import ClusterImage
@@ -25,6 +26,7 @@ from runnel.protocol.message import Message
 from runnel.records.compression import Compression
 from runnel.runtime.deadline import Deadlines
 from runnel.runtime.group_log import GroupLog
+from runnel.runtime.group_metric import GroupCounters, GroupGauges
 from runnel.runtime.group_setting import ConsumerGroupSettings
 from runnel.runtime.group_shard import Answer, Decide, GroupShard
 from runnel.runtime.group_topic import OFFSETS_TOPIC, offsets_topic, partition_for
@@ -44,6 +46,7 @@ class GroupCoordinators:
         replicas: Replicas,
         worker: Executor,
         create_topic: Callable[[NewTopic], Awaitable[object]],
+        metrics: Registry,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -58,6 +61,8 @@ class GroupCoordinators:
         self._deadlines: Deadlines[tuple[GroupShard, tuple[str, ...]]] = Deadlines()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: int | None = None
+        self._counters = GroupCounters(metrics)
+        GroupGauges(metrics, self._loaded_machines, replicas)
         self._topic_ids: dict[str, UUID] = {name: topic.topic_id for name, topic in image.topics.items()}
 
     # Life.
@@ -116,6 +121,9 @@ class GroupCoordinators:
             shard.check_loaded()
         return [shard.machine for shard in self._shards.values()]
 
+    def _loaded_machines(self) -> list[GroupCoordinator]:
+        return [shard.machine for shard in self._shards.values() if shard.is_loaded and not shard.is_gone]
+
     def shard(self, group_id: str) -> GroupShard:
         """The shard of a group; NOT_COORDINATOR before there is any."""
         count = self._partition_count
@@ -146,7 +154,7 @@ class GroupCoordinators:
             self._image,
             self._consumer_setting,
         )
-        shard = self._shards[index] = GroupShard(machine, group_log, self._clock, self._set_timer)
+        shard = self._shards[index] = GroupShard(machine, group_log, self._clock, self._set_timer, self._counters)
         task = asyncio.get_running_loop().create_task(self._load(shard, partition.name))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from runnel.base.clock import Clock
 from runnel.machines.group.append_error import answer_to_append_error
-from runnel.machines.group.coordinator import GroupCoordinator
+from runnel.machines.group.coordinator import EXPIRY, GroupCoordinator
 from runnel.machines.group.decision import Decision, Reply, Timer
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
 from runnel.runtime.group_log import GroupLog
+from runnel.runtime.group_metric import GroupCounters
 from runnel.storage.error import StorageError
 
 log = logging.getLogger("runnel.runtime")
@@ -28,6 +29,7 @@ class GroupShard:
         group_log: GroupLog,
         clock: Clock,
         set_timer: Callable[["GroupShard", Timer], None],
+        counters: GroupCounters,
     ) -> None:
         self.machine = machine
         self.is_loaded = False
@@ -35,6 +37,7 @@ class GroupShard:
         self._log = group_log
         self._clock = clock
         self._set_timer = set_timer
+        self._counters = counters
 
     @property
     def is_gone(self) -> bool:
@@ -44,11 +47,13 @@ class GroupShard:
     async def load(self) -> None:
         """Replay the log; the machine takes requests from then on."""
         count = 0
+        begun_ms = self._clock.monotonic_ms()
         async for records in self._log.read():
             for record in records:
                 self.machine.replay(record)
             count += len(records)
         self.is_loaded = True
+        self._counters.load_ms.observe(self._clock.monotonic_ms() - begun_ms)
         if count:
             groups = len(self.machine.groups)
             log.info("%s: %d records loaded, %d groups", self._log.partition.name, count, groups)
@@ -69,7 +74,7 @@ class GroupShard:
 
     def on_timer(self, key: tuple[str, ...]) -> None:
         """A timer of the machine's has come."""
-        self.carry_out(self.machine.on_timer(self._clock.now_ms(), key))
+        self.carry_out(self.machine.on_timer(self._clock.now_ms(), key), expiring=key == EXPIRY)
 
     def unload(self) -> None:
         """Send everybody away who waits."""
@@ -77,7 +82,7 @@ class GroupShard:
             self.is_loaded = False
             self._answer(self.machine.on_unloaded().replies)
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: Decision, *, expiring: bool = False) -> None:
         """Do what the machine has decided, in the order that `machines.group.decision` asks for."""
         for timer in decision.timers:
             self._set_timer(self, timer)
@@ -87,6 +92,7 @@ class GroupShard:
             except ApiError as error:
                 self._fail(decision, error)
                 return
+            self._counters.count(self.machine, decision.records, expiring=expiring)
             for record in decision.records:
                 self.machine.replay(record)
         if decision.replies:

@@ -11,6 +11,7 @@ from runnel.runtime.broker import Broker
 from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
 from runnel.server.dispatch import Dispatcher, Intercept
 from runnel.server.listener import Listeners
+from runnel.server.metric_listener import MetricListener
 from runnel.storage.fs import FileSystem
 
 log = logging.getLogger("runnel.server")
@@ -31,6 +32,8 @@ class Server:
         self.endpoints: tuple[Endpoint, ...] = ()
         self._config = config
         self.listeners = Listeners(self.broker, Dispatcher(self.broker, intercept).serve)
+        self._metrics = MetricListener(self.broker.metrics)
+        self.metrics_port: int | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -38,6 +41,7 @@ class Server:
         await self.broker.start()
         try:
             self.endpoints = tuple([await self._open(endpoint) for endpoint in self._config.broker_listeners])
+            await self._open_metrics()
         except BaseException:
             await self.stop()
             raise
@@ -47,8 +51,15 @@ class Server:
         """Let clients go, then close the logs cleanly."""
         if self._sweeper is not None:
             self._sweeper.cancel()
+        await self._metrics.close()
         await self.listeners.close()
         await self.broker.stop()
+
+    async def _open_metrics(self) -> None:
+        address = self._config.runnel_metrics_listener
+        if address is not None:
+            self.metrics_port = await self._metrics.open(address)
+            log.info("serving metrics on %s:%d", address.rpartition(":")[0] or "*", self.metrics_port)
 
     async def _open(self, endpoint: Endpoint) -> Endpoint:
         port = await self.listeners.open(endpoint)

@@ -87,6 +87,10 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def may_expire(self) -> bool:
         return self.is_empty and not self.pending_join
 

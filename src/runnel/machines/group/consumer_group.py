@@ -157,6 +157,10 @@ class ConsumerGroup:
         return not self.members
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def may_expire(self) -> bool:
         return not self.members
 

@@ -63,6 +63,9 @@ class Group(Protocol):
     def is_empty(self) -> bool: ...
 
     @property
+    def member_count(self) -> int: ...
+
+    @property
     def may_expire(self) -> bool:
         """Whether nothing but offsets keeps the group."""
         ...

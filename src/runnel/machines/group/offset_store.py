@@ -22,6 +22,15 @@ class OffsetStore:
         """All offsets of a group, by topic; not to be changed."""
         return self._groups.get(group_id, {})
 
+    @property
+    def count(self) -> int:
+        """How many offsets there are."""
+        return sum(len(offsets) for topics in self._groups.values() for offsets in topics.values())
+
+    def group_ids(self) -> list[str]:
+        """The groups that have committed something."""
+        return list(self._groups)
+
     def tombstones(self, group_id: str) -> list[Record]:
         """What removes all offsets of a group."""
         return [
