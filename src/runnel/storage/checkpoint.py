@@ -16,6 +16,7 @@ from runnel.storage.fs import FileSystem, write_atomically
 RECOVERY_POINT_FILE_NAME = "recovery-point-offset-checkpoint"
 LOG_START_FILE_NAME = "log-start-offset-checkpoint"
 CLEANER_FILE_NAME = "cleaner-offset-checkpoint"
+HIGH_WATERMARK_FILE_NAME = "replication-offset-checkpoint"
 PARTITION_FILE_NAME = "partition.metadata"
 CLEAN_FILE_NAME = ".kafka_cleanshutdown"
 META_FILE_NAME = "meta.properties"

@@ -93,14 +93,16 @@ class Log:
 
     # Appending
 
-    def append(self, batch: WritableBuffer, header: BatchHeader, leader_epoch: int) -> int:
+    def append(
+        self, batch: WritableBuffer, header: BatchHeader, leader_epoch: int, at_offset: int | None = None
+    ) -> int:
         """Write one valid batch at the end of the log and return the offset of its first record.
 
-        The offsets and the leader epoch are put into `batch` itself. When this returns, the
-        kernel has the bytes; when it raises `StorageError`, the log is as it was. Nothing is flushed
-        here; `is_flush_wanted` tells whether something should be.
+        The offsets and the leader epoch are put into `batch` itself, unless it comes from a leader and has them
+        already, from `at_offset` on. When this returns, the kernel has the bytes; when it raises `StorageError`, the
+        log is as it was. Nothing is flushed here; `is_flush_wanted` tells whether something should be.
         """
-        base_offset = self.log_end_offset
+        base_offset = self.log_end_offset if at_offset is None else at_offset
         last_offset = base_offset + header.last_offset_delta
         size_bytes = header.batch_length + LOG_OVERHEAD
         invariant(len(batch) == size_bytes, "one whole batch is appended")
@@ -115,7 +117,8 @@ class Log:
             if header.is_control:
                 # A disk that cannot be read must say so before the batch is written.
                 self._transaction_index(len(self.segments) - 1)
-            assign_offsets(batch, 0, base_offset, leader_epoch)
+            if at_offset is None:
+                assign_offsets(batch, 0, base_offset, leader_epoch)
             segment.append(batch, size_bytes, last_offset, header.max_timestamp)
         except StorageError as error:
             self._folder.note(error)

@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -14,6 +14,7 @@ from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
 from runnel.storage.checkpoint import (
     CLEANER_FILE_NAME,
+    HIGH_WATERMARK_FILE_NAME,
     LOG_START_FILE_NAME,
     RECOVERY_POINT_FILE_NAME,
     read_known_offsets,
@@ -311,6 +312,16 @@ class LogDir:
         with self._checkpoint_lock:
             points = {key: log.recovery_point for key, log in tuple(self.logs.items())}
             write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """What was last known to be committed in each log; a hint, and for some logs none."""
+        return read_offsets(self._folder.fs, self._path(HIGH_WATERMARK_FILE_NAME))
+
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write down what is committed in the logs that are here."""
+        with self._folder.judging():
+            here = {key: offset for key, offset in offsets.items() if key in self.logs}
+            write_offsets(self._folder.fs, self._path(HIGH_WATERMARK_FILE_NAME), here)
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1, spread: Spread = map) -> None:
         """Close every log. Only when all of it reached the disk is the stop marked as clean.

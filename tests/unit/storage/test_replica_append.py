@@ -1,0 +1,142 @@
+"""A follower's log: the leader's bytes, nothing else."""
+
+from uuid import UUID
+
+import pytest
+from tests.unit.sample import ManualClock
+
+from runnel.records.batch import read_header
+from runnel.records.control import ControlType
+from runnel.records.error import CorruptBatch
+from runnel.storage.log_config import LogConfig
+from runnel.storage.log_dir import LogDir
+from runnel.storage.memory_fs import MemoryFileSystem
+from runnel.storage.replica_append import append_replicated
+
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
+EVERYTHING = 1 << 30
+
+
+class Pair:
+    """A leader's log and a follower's, each in a folder of its own."""
+
+    def __init__(self, make_bench, config: LogConfig | None = None) -> None:
+        self.leader_bench, self.follower_bench = make_bench(), make_bench()
+        self.leader = self.leader_bench.open(config)
+        self.follower = self.follower_bench.open(config)
+
+    def fetched(self, size_bytes_max: int = EVERYTHING) -> bytearray:
+        end = self.follower.log_end_offset
+        return bytearray(self.leader.read(end, size_bytes_max, self.leader.log_end_offset, True))
+
+    def replicate(self, size_bytes_max: int = EVERYTHING, leader_epoch: int = 100) -> None:
+        while data := self.fetched(size_bytes_max):
+            assert append_replicated(self.follower, data, leader_epoch) > 0
+
+
+@pytest.fixture
+def pair(bench) -> Pair:
+    return Pair(type(bench))
+
+
+def test_a_followers_file_is_the_leaders_byte_by_byte(pair) -> None:
+    for epoch in (0, 0, 3):
+        pair.leader_bench.append(pair.leader, b"a", b"b", leader_epoch=epoch)
+    pair.replicate()
+    name = "00000000000000000000.log"
+    assert pair.follower_bench.contents(name) == pair.leader_bench.contents(name)
+    assert pair.follower.log_end_offset == 6
+    assert pair.follower.epochs.starts == pair.leader.epochs.starts
+
+
+def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(pair) -> None:
+    pair.leader_bench.append(pair.leader, b"a" * 50)
+    pair.leader_bench.append(pair.leader, b"b" * 50)
+    data = pair.fetched()
+    first = read_header(data).size_bytes
+    assert append_replicated(pair.follower, data[: first + 70], 0) == first
+    assert pair.follower.log_end_offset == 1
+
+
+def test_producers_and_transactions_are_known_as_if_it_had_led(pair) -> None:
+    pair.leader_bench.produce(pair.leader, 0, 3)
+    pair.leader_bench.transact(pair.leader, 9, b"x")
+    pair.leader_bench.end(pair.leader, 9, ControlType.ABORT)
+    pair.replicate()
+    duplicate = pair.follower.producers.check(pair.follower_bench.header(0, 3))
+    assert duplicate is not None
+    assert duplicate.base_offset == 0
+    assert pair.follower.aborted_transactions(0, 5) == pair.leader.aborted_transactions(0, 5)
+
+
+def test_gaps_of_compaction_stay_where_they_are_and_survive_a_crash(bench) -> None:
+    """A gap may come to stand where the follower begins a segment, which is not where the leader did."""
+    pair = Pair(type(bench), SMALL)
+    batches = []
+    for number in range(24):
+        data, header = pair.leader_bench.batch(b"v" * 40)
+        base_offset = pair.leader.append(data, header, 0)
+        if number % 5 not in (1, 3) or number == 23:
+            batches.append((base_offset, bytearray(data)))
+    for _, data in batches:
+        append_replicated(pair.follower, data, 0)
+    offsets = [offset for offset, _ in pair.follower_bench.values(pair.follower)]
+    assert offsets == [offset for offset, _ in batches]
+    assert len(pair.follower.segments) > 2
+    again = pair.follower_bench.open(SMALL, recovery_point=0)
+    assert [offset for offset, _ in pair.follower_bench.values(again)] == offsets
+    assert again.log_end_offset == 24
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: data.__setitem__(len(data) - 1, data[-1] ^ 1), "checksum"),
+        (lambda data: data.__setitem__(slice(0, 8), (0).to_bytes(8)), "offsets 0 to 0 at the end 1"),
+        (lambda data: data.__setitem__(slice(12, 16), (8).to_bytes(4)), "epoch 8 is not in"),
+        (lambda data: data.__setitem__(slice(12, 16), (1).to_bytes(4)), "epoch 1 is not in"),
+        (lambda data: data.__setitem__(slice(23, 27), b"\xff\xff\xff\xff"), "offsets 1 to 0"),
+        (lambda data: data.__setitem__(16, 7), "magic"),
+    ],
+)
+def test_nothing_that_a_leader_sends_is_believed(pair, damage, words: str) -> None:
+    pair.leader_bench.append(pair.leader, b"a", leader_epoch=2)
+    pair.replicate()
+    pair.leader_bench.append(pair.leader, b"b", leader_epoch=2)
+    data = pair.fetched()
+    damage(data)
+    with pytest.raises(CorruptBatch, match=words):
+        append_replicated(pair.follower, data, 7)
+    assert pair.follower.log_end_offset == 1
+
+
+def test_what_stands_before_the_damage_is_kept(pair) -> None:
+    pair.leader_bench.append(pair.leader, b"a")
+    pair.leader_bench.append(pair.leader, b"b")
+    data = pair.fetched()
+    data[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        append_replicated(pair.follower, data, 0)
+    assert pair.follower.log_end_offset == 1
+
+
+def test_a_follower_that_truncated_and_followed_again_equals_its_leader(pair) -> None:
+    pair.leader_bench.append(pair.leader, b"a", leader_epoch=0)
+    pair.replicate()
+    pair.follower_bench.append(pair.follower, b"fork", b"fork", leader_epoch=1)
+    pair.leader_bench.append(pair.leader, b"b", leader_epoch=2)
+    pair.follower.truncate_to(1)
+    pair.replicate()
+    assert pair.follower.epochs.starts == pair.leader.epochs.starts
+    assert pair.follower_bench.values(pair.follower) == [(0, b"a"), (1, b"b")]
+
+
+def test_high_watermarks_are_written_down_for_the_logs_that_are_here() -> None:
+    fs = MemoryFileSystem()
+    log_dir = LogDir.open(fs, "/data", ManualClock())
+    assert log_dir.read_high_watermarks() == {}
+    log_dir.create("t", 0, UUID(int=1), LogConfig())
+    log_dir.write_high_watermarks({("t", 0): 7, ("elsewhere", 0): 9})
+    assert log_dir.read_high_watermarks() == {("t", 0): 7}
+    # Kafka's file, so that its tools and an older life of the folder read it.
+    assert fs.read_file("/data/replication-offset-checkpoint") == b"0\n1\nt 0 7\n"
