@@ -1,64 +1,258 @@
-"""The metadata store in memory: the same semantics, for tests and the simulator."""
+"""The metadata store in memory: the same semantics, for tests and the simulator.
 
-from collections.abc import Sequence
+A `MemoryTree` stands for the ZooKeeper servers, and each `MemoryStore` for one process's
+session with them. All that can go wrong between the two is a method here: answers that do
+not come, a connection that breaks before or after a commit was done, a session that is
+over, news that arrives late. A `MemoryStore()` without arguments has a tree of its own,
+and nothing ever goes wrong with it.
+"""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from math import inf
+
+from runnel.base.clock import Clock
 from runnel.coordination.store import (
-    ANY_VERSION,
-    BadVersionError,
     Change,
+    CommitTooLargeError,
     Create,
-    Delete,
     Node,
-    NodeExistsError,
-    NoNodeError,
+    NotConnectedError,
     Operation,
-    Put,
+    OutcomeUnknown,
+    SessionListener,
+    SessionState,
     Watcher,
 )
+from runnel.coordination.tree import Step, Tree, at_or_below, difference
+
+SESSION_TIMEOUT_MS = 18_000
+
+
+class MemoryTree:
+    """What all sessions share: the nodes as they are, and who owns the ephemeral ones."""
+
+    def __init__(self, *, commit_bytes_max: float = inf) -> None:
+        self._tree = Tree()
+        self._owners: dict[str, MemoryStore] = {}
+        self._stores: list[MemoryStore] = []
+        self._commit_bytes_max = commit_bytes_max
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Every node as it is now, whoever may have been told of it."""
+        return self._tree.nodes
+
+    def join(self, store: "MemoryStore") -> None:
+        self._stores.append(store)
+
+    def leave(self, store: "MemoryStore") -> None:
+        self._stores.remove(store)
+
+    def commit(self, store: "MemoryStore", operations: Sequence[Operation]) -> None:
+        if sum(len(each.path) + len(getattr(each, "value", b"")) for each in operations) > self._commit_bytes_max:
+            raise CommitTooLargeError(f"a commit of {len(operations)} operations is too large")
+        steps = self._tree.decide(operations)
+        self._owners.update({each.path: store for each in operations if isinstance(each, Create) and each.is_ephemeral})
+        self._replay(steps)
+
+    def end_session(self, store: "MemoryStore") -> None:
+        """Remove what was ephemeral in the session of `store`."""
+        gone = sorted(path for path, owner in self._owners.items() if owner is store)
+        self._replay([Step(Change(path, None), True) for path in gone])
+
+    def _replay(self, steps: Sequence[Step]) -> None:
+        self._tree.replay(steps)
+        self._owners = {path: self._owners[path] for path in self._tree.ephemeral}
+        changes = [step.change for step in steps]
+        for store in tuple(self._stores):
+            store.hear(changes)
 
 
 class MemoryStore:
-    """A `MetadataStore` that forgets when the process ends."""
+    """A `MetadataStore` that forgets when the process ends: one session with a tree."""
 
-    def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+    def __init__(
+        self,
+        tree: MemoryTree | None = None,
+        clock: Clock | None = None,
+        *,
+        session_timeout_ms: float = SESSION_TIMEOUT_MS,
+        pause: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`pause` is awaited on the way of a commit to the tree, and on the way of its answer back."""
+        self._tree = tree or MemoryTree()
+        self._has_own_tree = tree is None  # which tests open again by using the store after it was closed
+        self._clock = clock
+        self._session_timeout_ms = session_timeout_ms
+        self._pause = pause
+        self._state = SessionState.CONNECTED
         self._watchers: list[Watcher] = []
+        self._listeners: list[SessionListener] = []
+        self._told = dict(self._tree.nodes)
+        self._news: list[Sequence[Change]] = []
+        self._is_holding_news = self._is_stalled = self._is_expired = self._loses_answer = False
+        self._silent_since_ms = 0.0
+        self._connection = 0
+        self._moved = asyncio.Event()
+        self._tree.join(self)
+
+    # --- what every store does
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._state
 
     async def get(self, path: str) -> Node | None:
-        return self._nodes.get(path)
+        return self._told.get(path)
 
     async def tree(self, path: str) -> dict[str, Node]:
-        below = path.rstrip("/") + "/"
-        return {name: node for name, node in sorted(self._nodes.items()) if name == path or name.startswith(below)}
+        return at_or_below(self._told, path)
 
     async def commit(self, operations: Sequence[Operation]) -> None:
-        nodes = dict(self._nodes)
-        changes = [change for operation in operations if (change := _apply(nodes, operation))]
-        self._nodes = nodes
-        for watcher in self._watchers:
-            watcher(changes)
+        connection = self._connection
+        await self._travel(connection, NotConnectedError("the metadata store is out of reach"))
+        try:
+            if self._loses_answer:
+                self._commit_and_break(operations)
+            else:
+                self._tree.commit(self, operations)
+        finally:
+            # An answer never overtakes the news that led to it.
+            await self._travel(connection, OutcomeUnknown("the answer to a commit was lost"))
+            self._tell_news()
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
+    def lease_until_ms(self) -> float:
+        if self._clock is None:
+            return inf
+        is_heard = self._state is SessionState.CONNECTED and not self._is_stalled
+        return (self._clock.monotonic_ms() if is_heard else self._silent_since_ms) + self._session_timeout_ms
+
+    def on_session(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    async def wait_connected(self) -> None:
+        while self._state is not SessionState.CONNECTED:
+            self._moved.clear()
+            await self._moved.wait()
+
     async def close(self) -> None:
-        """Nothing is held."""
+        self._watchers.clear()
+        self._listeners.clear()
+        self._tree.end_session(self)
+        if not self._has_own_tree:
+            self._connection += 1
+            self._tree.leave(self)
 
+    # --- what can go wrong
 
-def _apply(nodes: dict[str, Node], operation: Operation) -> Change | None:
-    node = nodes.get(operation.path)
-    if isinstance(operation, Create):
-        if node is not None:
-            raise NodeExistsError(operation.path)
-        nodes[operation.path] = Node(operation.value, 0)
-    elif node is None:
-        raise NoNodeError(operation.path)
-    elif operation.version not in (ANY_VERSION, node.version):
-        raise BadVersionError(f"{operation.path} is at version {node.version}, not {operation.version}")
-    elif isinstance(operation, Put):
-        nodes[operation.path] = Node(operation.value, node.version + 1)
-    elif isinstance(operation, Delete):
-        del nodes[operation.path]
-    else:
-        return None
-    return Change(operation.path, nodes.get(operation.path))
+    def stall(self) -> None:
+        """Nothing is answered and nothing told from now on, but the connection seems to stand."""
+        self._fall_silent()
+        self._is_stalled = True
+
+    def suspend(self) -> None:
+        """Break the connection: nobody knows what became of the commits under way."""
+        if self._state is SessionState.CONNECTED:
+            self._fall_silent()
+            self._is_stalled = False
+            self._connection += 1
+            self._move(SessionState.SUSPENDED)
+
+    def resume(self) -> None:
+        """End a stall, or connect again: to the old session if it still lives, else to a new one."""
+        if self._state is SessionState.CONNECTED and not self._is_expired:
+            self._is_stalled = False
+            self._moved.set()
+            self._tell_unless_held()
+            return
+        if self._is_expired:
+            self._connection += 1
+            self._is_expired = self._is_stalled = False
+            self._move(SessionState.EXPIRED)
+        self._news.clear()
+        self._tell(difference(self._told, self._tree.nodes))
+        self._move(SessionState.CONNECTED)
+
+    def expire(self) -> None:
+        """End the session on the servers' side; a store that can hear it begins another one at once."""
+        can_hear = self._state is SessionState.CONNECTED and not self._is_stalled
+        self._is_expired = True
+        self._fall_silent()
+        self._tree.end_session(self)
+        if can_hear:
+            self.resume()
+
+    def lose_next_answer(self) -> None:
+        """Break the connection as soon as the next commit has been done."""
+        self._loses_answer = True
+
+    def hold_news(self) -> None:
+        """Tell watchers nothing from now on but what an answer to a commit brings with it."""
+        self._is_holding_news = True
+
+    def release_news(self, group_count: int | None = None) -> None:
+        """Tell watchers the next few groups of what is held; without a count everything, and hold no more."""
+        if group_count is None:
+            self._is_holding_news = False
+            group_count = len(self._news)
+        if self._state is SessionState.CONNECTED and not self._is_stalled:
+            self._tell_news(group_count)
+
+    # --- inside
+
+    def hear(self, changes: Sequence[Change]) -> None:
+        """The tree has changed."""
+        if self._state is SessionState.CONNECTED and not self._is_expired:
+            self._news.append(changes)
+            self._tell_unless_held()
+
+    def _commit_and_break(self, operations: Sequence[Operation]) -> None:
+        is_holding_news, self._is_holding_news = self._is_holding_news, True
+        try:
+            self._tree.commit(self, operations)
+        finally:
+            self._is_holding_news = is_holding_news
+        self._loses_answer = False
+        self.suspend()
+
+    async def _travel(self, connection: int, failure: OutcomeUnknown) -> None:
+        if self._pause is not None:
+            await self._pause()
+        while self._is_stalled and connection == self._connection:
+            self._moved.clear()
+            await self._moved.wait()
+        if connection != self._connection or self._state is not SessionState.CONNECTED:
+            raise failure
+
+    def _fall_silent(self) -> None:
+        if self._clock is not None and self._state is SessionState.CONNECTED and not self._is_stalled:
+            self._silent_since_ms = self._clock.monotonic_ms()
+
+    def _move(self, state: SessionState) -> None:
+        self._state = state
+        self._moved.set()
+        for listener in self._listeners:
+            listener(state)
+
+    def _tell_unless_held(self) -> None:
+        if not self._is_holding_news and not self._is_stalled:
+            self._tell_news()
+
+    def _tell_news(self, group_count: int | None = None) -> None:
+        news, self._news = self._news[:group_count], self._news[len(self._news[:group_count]) :]
+        for changes in news:
+            self._tell(changes)
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        for path, node in changes:
+            if node is None:
+                self._told.pop(path, None)
+            else:
+                self._told[path] = node
+        if changes:
+            for watcher in self._watchers:
+                watcher(changes)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runnel.coordination.embedded import EmbeddedStore
-from runnel.coordination.store import ANY_VERSION, Create, Node, Operation, Put
+from runnel.coordination.store import ANY_VERSION, Create, Delete, Node, Operation, Put
 from runnel.storage.error import StorageError
 
 LEFT, RIGHT = "/pair/left", "/pair/right"
@@ -182,10 +182,10 @@ async def test_a_full_disk_refuses_commits_and_an_empty_one_takes_them_again(tmp
         for _ in range(2):
             with pytest.raises(StorageError, match=r"metadata\.sqlite"):
                 await store.commit([Put("/a", b"2", 0), *large])
-    assert await store.tree("/") == {"/a": Node(b"1", 0)}
+    assert await store.tree("/") == {"/a": Node(b"1", 0, created=1)}
     assert len(heard) == 1
     await store.commit([Put("/a", b"2", 0), *large])
-    assert await store.get("/a") == Node(b"2", 1)
+    assert await store.get("/a") == Node(b"2", 1, created=1)
     await store.close()
 
 
@@ -201,3 +201,55 @@ async def test_a_store_is_synced_at_every_commit(tmp_path: Path) -> None:
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert database.execute("PRAGMA synchronous").fetchone() == (2,)
     await store.close()
+
+
+# --- what counts
+
+
+async def reopened(path: Path, *groups: list[Operation]) -> dict[str, Node]:
+    """Open a store, commit, and tell what the next one to open it finds."""
+    store = EmbeddedStore(path)
+    for group in groups:
+        await store.commit(group)
+    await store.close()
+    store = EmbeddedStore(path)
+    try:
+        return await store.tree("/")
+    finally:
+        await store.close()
+
+
+async def test_ephemeral_nodes_go_with_the_process_but_count(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    ephemeral: list[Operation] = [Create("/e", b"", is_ephemeral=True), Put("/e", b"more", 0)]
+    assert await reopened(path, [Create("/a", b"")], ephemeral) == {"/a": Node(b"", 0, 1)}
+    assert await reopened(path, ephemeral, [Create("/b", b"")]) == {"/a": Node(b"", 0, 1), "/b": Node(b"", 0, 4)}
+    assert await reopened(path, [Delete("/b", 0)], [Create("/b", b"")]) == {
+        "/a": Node(b"", 0, 1),
+        "/b": Node(b"", 0, 5),
+    }
+
+
+async def test_what_was_durable_and_became_ephemeral_does_not_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    turn: list[Operation] = [Delete("/a", 0), Create("/a", b"", is_ephemeral=True)]
+    assert await reopened(path, [Create("/a", b"")], turn) == {}
+    assert await reopened(path, [Create("/a", b"", is_ephemeral=True)], [Delete("/a", 0), Create("/a", b"")]) == {
+        "/a": Node(b"", 0, 4)
+    }
+
+
+async def test_a_file_of_the_version_that_did_not_count_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    database = sqlite3.connect(path)
+    database.execute(
+        "CREATE TABLE node (path TEXT PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
+    )
+    database.execute("INSERT INTO node VALUES ('/old', x'01', 3)")
+    database.commit()
+    database.close()
+    assert await reopened(path) == {"/old": Node(b"\x01", 3, 0)}
+    assert await reopened(path, [Put("/old", b"2", 3), Create("/new", b"")]) == {
+        "/new": Node(b"", 0, 1),
+        "/old": Node(b"2", 4, 0),
+    }

@@ -9,21 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runnel.base.clock import SystemClock
 from runnel.coordination.embedded import EmbeddedStore
 from runnel.coordination.memory import MemoryStore
 from runnel.coordination.store import (
     ANY_VERSION,
     BadVersionError,
-    Change,
     Check,
     Create,
     Delete,
+    EphemeralParentError,
     MetadataStore,
     Node,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     Operation,
     Put,
+    SessionState,
 )
 
 OpenStore = Callable[[], AbstractAsyncContextManager[MetadataStore]]
@@ -42,10 +45,26 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     return opened
 
 
-def told(store: MetadataStore) -> list[list[Change]]:
+Seen = tuple[bytes, int] | None
+"""A node without the number of the transaction that created it, which differs from store to store."""
+
+
+def seen(node: Node | None) -> Seen:
+    return node and (node.value, node.version)
+
+
+async def seen_at(store: MetadataStore, path: str) -> Seen:
+    return seen(await store.get(path))
+
+
+async def seen_below(store: MetadataStore, path: str) -> dict[str, Seen]:
+    return {name: seen(node) for name, node in (await store.tree(path)).items()}
+
+
+def told(store: MetadataStore) -> list[list[tuple[str, Seen]]]:
     """The groups of changes that a watcher hears of from now on."""
-    groups: list[list[Change]] = []
-    store.watch(lambda changes: groups.append(list(changes)))
+    groups: list[list[tuple[str, Seen]]] = []
+    store.watch(lambda changes: groups.append([(path, seen(node)) for path, node in changes]))
     return groups
 
 
@@ -56,10 +75,10 @@ async def test_a_new_node_has_version_zero_and_each_write_counts(open_store: Ope
     async with open_store() as store:
         assert await store.get("/a") is None
         await store.commit([Create("/a", b"one")])
-        assert await store.get("/a") == Node(b"one", 0)
+        assert await seen_at(store, "/a") == (b"one", 0)
         await store.commit([Put("/a", b"two", 0)])
         await store.commit([Put("/a", b"two", 1)])
-        assert await store.get("/a") == Node(b"two", 2)
+        assert await seen_at(store, "/a") == (b"two", 2)
 
 
 async def test_a_node_is_created_once(open_store: OpenStore) -> None:
@@ -67,7 +86,7 @@ async def test_a_node_is_created_once(open_store: OpenStore) -> None:
         await store.commit([Create("/a", b"one")])
         with pytest.raises(NodeExistsError, match="/a"):
             await store.commit([Create("/a", b"two")])
-        assert await store.get("/a") == Node(b"one", 0)
+        assert await seen_at(store, "/a") == (b"one", 0)
 
 
 @pytest.mark.parametrize("operation", [Put("/a", b"", 0), Put("/a", b"", ANY_VERSION), Delete("/a", 0), Check("/a", 0)])
@@ -89,13 +108,13 @@ async def test_who_saw_another_version_is_refused(
         await store.commit([Create("/a", b"one"), Put("/a", b"theirs", 0)])
         with pytest.raises(BadVersionError, match="/a"):
             await store.commit([make(version)])
-        assert await store.get("/a") == Node(b"theirs", 1)
+        assert await seen_at(store, "/a") == (b"theirs", 1)
 
 
 async def test_any_version_skips_the_check(open_store: OpenStore) -> None:
     async with open_store() as store:
         await store.commit([Create("/a", b"one"), Put("/a", b"two", ANY_VERSION), Check("/a", ANY_VERSION)])
-        assert await store.get("/a") == Node(b"two", 1)
+        assert await seen_at(store, "/a") == (b"two", 1)
         await store.commit([Delete("/a", ANY_VERSION)])
         assert await store.get("/a") is None
 
@@ -104,14 +123,29 @@ async def test_a_node_that_comes_back_starts_again_at_zero(open_store: OpenStore
     async with open_store() as store:
         await store.commit([Create("/a", b"one"), Put("/a", b"two", 0), Delete("/a", 1)])
         await store.commit([Create("/a", b"three")])
-        assert await store.get("/a") == Node(b"three", 0)
+        assert await seen_at(store, "/a") == (b"three", 0)
 
 
 @pytest.mark.parametrize("value", [b"", b"\0\xff", b"x" * 1_000_000], ids=["empty", "binary", "large"])
 async def test_a_value_is_bytes_and_nothing_else(open_store: OpenStore, value: bytes) -> None:
     async with open_store() as store:
         await store.commit([Create("/a", value)])
-        assert await store.get("/a") == Node(value, 0)
+        assert await seen_at(store, "/a") == (value, 0)
+
+
+async def test_a_node_is_younger_than_all_that_were_created_before_it(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        numbers = []
+        for group in ([Create("/a", b""), Create("/b", b"")], [Put("/a", b"", 0)], [Delete("/a", 1)]):
+            await store.commit(group)
+            numbers += [node.created for node in (await store.tree("/")).values()]
+        await store.commit([Create("/a", b""), Put("/a", b"", 0)])
+        await store.commit([Delete("/b", 0), Create("/b", b"")])
+        a, b, a_later, b_later, b_alone = numbers
+        assert a == b == a_later == b_later == b_alone
+        assert [node.created > a for node in (await store.tree("/")).values()] == [True, True]
+        again = await store.tree("/")
+        assert again["/b"].created > again["/a"].created
 
 
 # --- groups
@@ -120,16 +154,16 @@ async def test_a_value_is_bytes_and_nothing_else(open_store: OpenStore, value: b
 async def test_operations_of_a_group_see_each_other(open_store: OpenStore) -> None:
     async with open_store() as store:
         groups = told(store)
-        await store.commit([Create("/a", b"1"), Put("/a", b"2", 0), Check("/a", 1), Create("/b", b""), Delete("/b", 0)])
-        assert await store.tree("/") == {"/a": Node(b"2", 1)}
-        assert groups == [
+        await store.commit([Create("/c", b"")])
+        await store.commit(
             [
-                Change("/a", Node(b"1", 0)),
-                Change("/a", Node(b"2", 1)),
-                Change("/b", Node(b"", 0)),
-                Change("/b", None),
+                *(Create("/a", b"1"), Put("/a", b"2", 0), Check("/a", 1)),
+                *(Create("/b", b""), Delete("/b", 0)),
+                *(Put("/c", b"x", 0), Delete("/c", 1), Create("/c", b"new")),
             ]
-        ]
+        )
+        assert await seen_below(store, "/") == {"/a": (b"2", 1), "/c": (b"new", 0)}
+        assert groups == [[("/c", (b"", 0))], [("/a", (b"2", 1)), ("/c", (b"new", 0))]]
 
 
 @pytest.mark.parametrize(
@@ -152,16 +186,17 @@ async def test_a_group_happens_whole_or_not_at_all(
         assert await store.tree("/") == before
         assert groups == []
         await store.commit([Put("/a", b"later", 0)])
-        assert groups == [[Change("/a", Node(b"later", 1))]]
+        assert groups == [[("/a", (b"later", 1))]]
 
 
 async def test_a_check_that_holds_changes_nothing_and_tells_nothing(open_store: OpenStore) -> None:
     async with open_store() as store:
         await store.commit([Create("/a", b"a")])
         groups = told(store)
+        await store.commit([Check("/a", 0)])
         await store.commit([Check("/a", 0), Create("/b", b"b")])
-        assert groups == [[Change("/b", Node(b"b", 0))]]
-        assert await store.get("/a") == Node(b"a", 0)
+        assert groups == [[("/b", (b"b", 0))]]
+        assert await seen_at(store, "/a") == (b"a", 0)
 
 
 # --- trees
@@ -170,13 +205,49 @@ async def test_a_check_that_holds_changes_nothing_and_tells_nothing(open_store: 
 async def test_a_tree_is_a_node_and_what_is_below_it(open_store: OpenStore) -> None:
     paths = ["/a", "/a-b", "/a.b/c", "/a/b", "/a/b/c", "/a/~", "/a0", "/ab", "/b"]
     async with open_store() as store:
-        await store.commit([Create(path, path.encode()) for path in reversed(paths)])
+        await store.commit([Create(path, path.encode()) for path in paths])
         assert list(await store.tree("/a")) == ["/a", "/a/b", "/a/b/c", "/a/~"]
-        assert await store.tree("/a/b") == {"/a/b": Node(b"/a/b", 0), "/a/b/c": Node(b"/a/b/c", 0)}
+        assert await seen_below(store, "/a/b") == {"/a/b": (b"/a/b", 0), "/a/b/c": (b"/a/b/c", 0)}
         assert list(await store.tree("/a.b")) == ["/a.b/c"]
         assert list(await store.tree("/")) == paths
         assert await store.tree("/c") == {}
         assert await store.tree("/a/b/c/d") == {}
+
+
+async def test_nothing_takes_the_place_above_a_node_or_leaves_it(open_store: OpenStore) -> None:
+    """ZooKeeper keeps a node alive for as long as something stands below it."""
+    async with open_store() as store:
+        await store.commit([Create("/a", b"a"), Create("/a/b/c", b"c")])
+        with pytest.raises(NotEmptyError, match="/a"):
+            await store.commit([Delete("/a", 0)])
+        with pytest.raises(NodeExistsError, match="/a/b"):
+            await store.commit([Create("/a/b", b"")])
+        assert await seen_below(store, "/") == {"/a": (b"a", 0), "/a/b/c": (b"c", 0)}
+        await store.commit([Delete("/a/b/c", 0), Create("/a/b", b"b")])
+        await store.commit([Delete("/a/b", 0), Delete("/a", 0)])
+        assert await store.tree("/") == {}
+        await store.commit([Create("/a", b"again")])
+        assert await seen_below(store, "/") == {"/a": (b"again", 0)}
+
+
+async def test_a_node_goes_with_the_empty_places_below_it(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        for _ in range(2):
+            await store.commit([Create("/t/a", b"a"), Create("/t/a/p/0/s", b""), Create("/t/a/p/1/s", b"")])
+            await store.commit([Delete("/t/a/p/0/s", 0)])
+            await store.commit([Delete("/t/a/p/1/s", 0), Delete("/t/a", 0)])
+            assert await store.tree("/") == {}
+
+
+async def test_nothing_stands_below_an_ephemeral_node(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.commit([Create("/a/e", b"", is_ephemeral=True)])
+        with pytest.raises(EphemeralParentError, match="/a/e"):
+            await store.commit([Create("/a/e/below", b"")])
+        with pytest.raises(EphemeralParentError, match="/f"):
+            await store.commit([Create("/f", b"", is_ephemeral=True), Create("/f/below/it", b"")])
+        await store.commit([Delete("/a/e", 0), Create("/a/e", b""), Create("/a/e/below", b"")])
+        assert list(await store.tree("/")) == ["/a/e", "/a/e/below"]
 
 
 # --- watching
@@ -187,10 +258,10 @@ async def test_watchers_hear_every_commit_in_commit_order(open_store: OpenStore)
         await store.commit([Create("/a", b"")])
         first, second = told(store), told(store)
         await asyncio.gather(*(store.commit([Put("/a", b"%d" % number, ANY_VERSION)]) for number in range(20)))
-        versions = [change.node.version for (change,) in first if change.node]
+        versions = [node[1] for ((_, node),) in first if node]
         assert versions == list(range(1, 21))
         assert first == second
-        assert await store.get("/a") == first[-1][0].node
+        assert await seen_at(store, "/a") == first[-1][0][1]
 
 
 async def test_a_watcher_has_heard_of_a_commit_before_its_maker_goes_on(open_store: OpenStore) -> None:
@@ -205,7 +276,7 @@ async def test_a_refused_commit_hurts_only_its_maker(open_store: OpenStore) -> N
         makers = [store.commit([Create("/a", b"%d" % number)]) for number in range(5)]
         results = await asyncio.gather(*makers, return_exceptions=True)
         assert [type(result) for result in results] == [type(None)] + [NodeExistsError] * 4
-        assert await store.get("/a") == Node(b"0", 0)
+        assert await seen_at(store, "/a") == (b"0", 0)
 
 
 async def test_who_stops_waiting_stops_nothing(open_store: OpenStore) -> None:
@@ -219,9 +290,30 @@ async def test_who_stops_waiting_stops_nothing(open_store: OpenStore) -> None:
             commit.cancel()
             await asyncio.gather(commit, return_exceptions=True)
         await store.commit([Create("/last", b"")])
-        heard = {change.path for group in groups for change in group}
+        heard = {path for group in groups for path, _ in group}
         assert heard == set(await store.tree("/"))
         assert "/last" in heard
+
+
+async def test_a_tree_that_was_read_and_then_watched_misses_nothing(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        commits = [asyncio.ensure_future(store.commit([Create(f"/{number}", b"")])) for number in range(20)]
+        await commits[3]
+        nodes = await seen_below(store, "/")
+        groups = told(store)
+        await asyncio.gather(*commits)
+        assert nodes | dict(change for group in groups for change in group) == await seen_below(store, "/")
+        assert not nodes.keys() & {path for group in groups for path, _ in group}
+
+
+# --- the session
+
+
+async def test_a_store_that_is_open_is_connected_and_its_session_lives(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        await store.wait_connected()
+        assert store.session_state is SessionState.CONNECTED
+        assert store.lease_until_ms() > SystemClock().monotonic_ms()
 
 
 # --- all of it at once
@@ -239,7 +331,7 @@ OPERATIONS = st.one_of(
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(groups=st.lists(st.lists(OPERATIONS, max_size=4), max_size=12))
-def test_both_stores_agree_about_everything(groups: Sequence[Sequence[Operation]]) -> None:
+def test_stores_agree_about_everything(groups: Sequence[Sequence[Operation]]) -> None:
     asyncio.run(_commit_to_both(groups))
 
 
@@ -249,6 +341,6 @@ async def _commit_to_both(groups: Sequence[Sequence[Operation]]) -> None:
     for group in groups:
         results = await asyncio.gather(embedded.commit(group), memory.commit(group), return_exceptions=True)
         assert repr(results[0]) == repr(results[1])
-    assert await embedded.tree("/") == await memory.tree("/")
+    assert await seen_below(embedded, "/") == await seen_below(memory, "/")
     assert heard[0] == heard[1]
     await embedded.close()
