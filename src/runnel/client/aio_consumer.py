@@ -138,6 +138,10 @@ class Consumer:
             raise RequestTimeout(text) from None
         return position
 
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """How many offsets each partition is behind what may be read, as its last fetch told; None before the first."""
+        return self._core.lags()
+
     # --- reading
 
     def __aiter__(self) -> Self:

@@ -20,10 +20,10 @@ class PartitionState:
     """Where one partition stands. `place` is None once `position` is known."""
 
     __slots__ = (
+        "end_offset",
         "error",
         "fetch_offset",
         "generation",
-        "high_watermark",
         "is_busy",
         "is_paused",
         "leader_epochs",
@@ -36,7 +36,7 @@ class PartitionState:
         self.target = target
         self.is_paused = False
         self.is_busy = False  # something is being asked about it
-        self.high_watermark: int | None = None
+        self.end_offset: int | None = None  # behind what may be read, as the last fetch told
         self.position = -1
         self.fetch_offset = -1
         self.place: Place | None = None
@@ -65,6 +65,11 @@ class PartitionState:
         """The epoch of the last record that was handed out; -1 when it is not known."""
         last = self.position - 1
         return next((epoch for start, epoch in reversed(self.leader_epochs) if start <= last), NO_EPOCH)
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets are left to be handed out, records or not; None while that is not known."""
+        return None if self.end_offset is None or self.place is not None else max(0, self.end_offset - self.position)
 
     @property
     def is_fetchable(self) -> bool:

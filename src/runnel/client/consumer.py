@@ -150,6 +150,13 @@ class Consumer:
             raise RequestTimeout(f"the position of {topic}-{partition} was not found within default_api_timeout_ms")
         return self._core.known_position((topic, partition)) or 0
 
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """How many offsets each partition is behind what may be read, as its last fetch told; None before the first.
+
+        What `max(consumer.lag().values())` gives is Kafka's `records-lag-max` at the moment.
+        """
+        return self._core.lags()
+
     # --- reading
 
     def __iter__(self) -> Iterator[ConsumerRecord]:

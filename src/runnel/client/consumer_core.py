@@ -18,7 +18,7 @@ from runnel.client.group import Group
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.offset import EARLIEST, LATEST, NOT_FOUND, OffsetAt, list_offsets
-from runnel.client.place import AT_COMMITTED, AT_EARLIEST, AT_LATEST, Place, PlaceName, read_place
+from runnel.client.place import AT_COMMITTED, Place, PlaceName, read_place, read_reset
 from runnel.client.producer_core import open_cluster
 from runnel.client.rebalance import NO_LISTENER, RebalanceListener
 from runnel.client.topic_partition import TopicPartition
@@ -33,8 +33,6 @@ Target: TypeAlias = tuple[str, int]
 Assignable: TypeAlias = tuple[str, int] | tuple[str, int, PlaceName]
 Subscription: TypeAlias = str | re.Pattern[str] | Iterable[str]
 
-_RESETS = {"earliest": AT_EARLIEST, "latest": AT_LATEST, "none": None}
-
 
 class ConsumerCore:
     """A fetcher, and how what it brings is handed out."""
@@ -43,7 +41,7 @@ class ConsumerCore:
         self.settings = settings
         self.isolation = Isolation[settings.isolation_level.upper()]
         self.cluster = open_cluster(settings)
-        self.reset: Place | None = _RESETS[settings.auto_offset_reset]
+        self.reset: Place | None = read_reset(settings.auto_offset_reset)
         self.fetcher = Fetcher(
             self.cluster,
             FetchOptions(
@@ -177,10 +175,10 @@ class ConsumerCore:
                 raise state.error
             return None if state.place is not None else state.position
 
-    def high_watermark(self, target: Target) -> int | None:
-        """The end of the partition as the last fetch told it."""
+    def lags(self) -> dict[TopicPartition, int | None]:
+        """How many offsets are left of each partition, by what the last fetch told; None before the first."""
         with self.fetcher.lock:
-            return self.fetcher.assignment.find(target).high_watermark
+            return {state.target: state.lag for state in sorted(self.fetcher.assignment, key=lambda one: one.target)}
 
     # --- handing out
 

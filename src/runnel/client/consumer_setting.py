@@ -4,6 +4,7 @@ from runnel.client.assignor import Assignor
 from runnel.client.assignor_range import RangeAssignor
 from runnel.client.assignor_round_robin import RoundRobinAssignor
 from runnel.client.assignor_sticky import CooperativeStickyAssignor, StickyAssignor
+from runnel.client.place import read_reset
 from runnel.client.setting import ClientSettings
 from runnel.config.check import Check, at_least, one_of
 from runnel.config.declaration import boolean, integer, nullable_string, string, string_list
@@ -39,6 +40,14 @@ def _are_assignors(names: tuple[str, ...]) -> bool:
     return bool(found) and len(set(found)) == len(found) and all(name in _ASSIGNORS for name in found)
 
 
+def _is_reset(name: str) -> bool:
+    try:
+        read_reset(name)
+    except ValueError:
+        return False
+    return True
+
+
 class ConsumerSettings(ClientSettings):
     """What a consumer has."""
 
@@ -46,7 +55,7 @@ class ConsumerSettings(ClientSettings):
         "auto.offset.reset",
         "latest",
         "Where to begin when there is no offset or the log does not have it any more.",
-        check=one_of("earliest", "latest", "none"),
+        check=Check("earliest, latest, none, or by_duration: and a duration such as by_duration:PT1H30M", _is_reset),
     )
     isolation_level = string(
         "isolation.level",

@@ -90,6 +90,13 @@ def fetch_version_max(*topics: Topic) -> int | None:
     return _NAMES_VERSION_MAX if any(topic.topic_id == ZERO_UUID for topic in topics) else None
 
 
+def readable_end(answer: FetchResponsePartition, isolation: Isolation) -> int:
+    """The offset behind what a reader may see; old brokers do not know where open transactions begin."""
+    if isolation is Isolation.READ_COMMITTED and answer.last_stable_offset >= 0:
+        return answer.last_stable_offset
+    return answer.high_watermark
+
+
 def read_fetched(topic: str, offset: int, answer: FetchResponsePartition) -> Fetched | None:
     """What an answer without an error brought; None when it brought nothing."""
     data = _join(answer.records)

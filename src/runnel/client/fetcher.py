@@ -19,7 +19,7 @@ from runnel.client.backoff import Deadline
 from runnel.client.cluster import Cluster
 from runnel.client.discovery import Discovery, find_topics
 from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
-from runnel.client.fetch import FetchOptions, build_fetches, fetch_version_max, read_fetched
+from runnel.client.fetch import FetchOptions, build_fetches, fetch_version_max, read_fetched, readable_end
 from runnel.client.fetch_queue import Chunk, FetchQueue
 from runnel.client.locator import Locator
 from runnel.client.metadata import NO_LEADER
@@ -263,7 +263,7 @@ class Fetcher(FetchQueue):
         with self.lock:
             if not self.assignment.is_current(state, generation):
                 return None
-            state.high_watermark = answer.high_watermark
+            state.end_offset = readable_end(answer, self._options.isolation)
             if fetched is None:
                 return None
             state.fetch_offset = fetched.next_offset

@@ -54,9 +54,9 @@ class Locator:
         for target, place in places.items():
             if place == AT_COMMITTED:
                 if target not in outcomes and self._reset is not None:
-                    times[target.topic][target.partition] = self._reset.timestamp_ms
+                    times[target.topic][target.partition] = self._reset.time_ms
             else:
-                times[target.topic][target.partition] = place.timestamp_ms
+                times[target.topic][target.partition] = place.time_ms
         for topic, timestamps in times.items():
             outcomes |= await self._ask_leaders(topic, timestamps)
         return outcomes

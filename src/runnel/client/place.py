@@ -15,11 +15,29 @@ _WORDS = {"earliest": EARLIEST, "beginning": EARLIEST, "latest": LATEST, "end": 
 _KINDS = '"earliest", "latest", an offset, a datetime, a time such as "2026-03-01T12:00:00", or one ago such as "-15m"'
 
 
+_BY_DURATION = "by_duration:"
+_DURATION = re.compile(
+    r"(?P<sign>[+-]?)P(?:(?P<days>[+-]?\d{1,9})D)?"
+    r"(?:T(?=[+\-\d])(?:(?P<hours>[+-]?\d{1,9})H)?(?:(?P<minutes>[+-]?\d{1,9})M)?"
+    r"(?:(?P<seconds>[+-]?\d{1,9}(?:\.\d{0,9})?)S)?)?",
+    re.IGNORECASE,
+)
+
+
 class Place(NamedTuple):
-    """An offset, or a time in milliseconds; EARLIEST and LATEST count as times."""
+    """An offset, or a time in milliseconds; EARLIEST and LATEST count as times.
+
+    A time that is `ago_ms` is another one each time that somebody goes there.
+    """
 
     offset: int | None
     timestamp_ms: int = 0
+    ago_ms: int | None = None
+
+    @property
+    def time_ms(self) -> int:
+        """The time that it means now."""
+        return self.timestamp_ms if self.ago_ms is None else max(0, round(time.time() * 1000) - self.ago_ms)
 
 
 _COMMITTED = -1_000  # no time, and none of those that Kafka gives a meaning to
@@ -47,6 +65,30 @@ def read_place(name: PlaceName, now_s: float | None = None) -> Place:
     else:
         moment_s = name.timestamp()
     return Place(None, max(0, round(moment_s * 1000)))
+
+
+def read_reset(name: str) -> Place | None:
+    """The place of a value of `auto.offset.reset`, None for "none"; raises ValueError for what is no such value."""
+    if name == "none":
+        return None
+    if name in ("earliest", "latest"):
+        return Place(None, _WORDS[name])
+    if not name.startswith(_BY_DURATION):
+        raise ValueError(f"{name!r} is no place to begin at")
+    return Place(None, ago_ms=_read_duration_ms(name.removeprefix(_BY_DURATION)))
+
+
+def _read_duration_ms(text: str) -> int:
+    """Java's durations: `PT1H30M`, `P2DT0.5S`; days have 24 hours (KIP-1106)."""
+    match = _DURATION.fullmatch(text)
+    parts = {} if match is None else {unit: amount for unit, amount in match.groupdict().items() if amount}
+    sign = parts.pop("sign", "+")
+    if not parts:
+        raise ValueError(f"{text!r} is no duration such as PT1H30M")
+    duration = timedelta(**{unit: float(amount) for unit, amount in parts.items()}) * (-1 if sign == "-" else 1)
+    if duration < timedelta(0):
+        raise ValueError(f"{text!r} is a negative duration")
+    return duration // timedelta(milliseconds=1)
 
 
 def _read_text(text: str) -> datetime | timedelta:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import islice
@@ -11,6 +12,9 @@ import pytest
 
 import runnel
 from runnel.client.error import BootstrapError, ClientClosed
+from runnel.client.fetch import readable_end
+from runnel.client.isolation import Isolation
+from runnel.protocol.messages.fetch import FetchResponsePartition
 
 from .face import Face
 
@@ -146,6 +150,52 @@ def test_an_offset_out_of_range_is_an_error_or_a_new_start(bootstrap: str, make_
         assert values(take(consumer, 2)) == [1, 2]
     with face.consumer(bootstrap, auto_offset_reset="earliest").assign([(topic, 0, 500)]) as consumer:
         assert values(take(consumer, 3)) == [0, 1, 2]
+
+
+def test_a_reset_may_be_a_time_ago(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
+    topic = make_topic()
+    now_ms = round(time.time() * 1000)
+    with runnel.Producer(bootstrap) as producer:
+        for index, age_h in enumerate((50, 49, 3, 2)):
+            producer.send(topic, b"%d" % index, timestamp_ms=now_ms - age_h * 3_600_000)
+    with face.consumer(bootstrap, auto_offset_reset="by_duration:P1D").assign([(topic, 0, 500)]) as consumer:
+        assert values(take(consumer, 2)) == [2, 3]
+    with face.consumer(bootstrap, auto_offset_reset="by_duration:PT2H30M").subscribe(topic) as consumer:
+        assert values(take(consumer, 1)) == [3]
+    with face.consumer(bootstrap, auto_offset_reset="by_duration:PT1H").subscribe(topic) as consumer:
+        assert consumer.poll(0) == []
+        consumer.assign([(topic, 0)])
+        assert consumer.position(topic, 0) == 4, "no record is as young"
+    with pytest.raises(runnel.ConfigError, match="by_duration:PT1H30M"):
+        face.consumer(bootstrap, auto_offset_reset="by_duration:1h")
+
+
+def test_lag_is_what_is_left_to_hand_out(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
+    topic = make_topic(2)
+    fill(bootstrap, topic, 10)
+    with face.consumer(bootstrap, max_poll_records=4).assign([(topic, 0, 0), (topic, 1, 0)]) as consumer:
+        assert consumer.lag() == {(topic, 0): None, (topic, 1): None}
+        assert len(take(consumer, 4)) == 4
+        assert consumer.lag()[topic, 0] == 6
+        assert len(take(consumer, 6)) == 6
+        assert consumer.lag()[topic, 0] == 0
+        consumer.seek(topic, 0, 3)
+        assert consumer.lag()[topic, 0] == 7
+        consumer.seek(topic, 0, "latest")
+        assert consumer.lag()[topic, 0] is None, "nobody has asked where that is"
+
+
+@pytest.mark.parametrize(
+    ("isolation", "last_stable_offset", "end"),
+    [
+        (Isolation.READ_UNCOMMITTED, 4, 9),
+        (Isolation.READ_COMMITTED, 4, 4),
+        (Isolation.READ_COMMITTED, -1, 9),
+    ],
+)
+def test_what_is_left_is_what_may_be_read(isolation: Isolation, last_stable_offset: int, end: int) -> None:
+    answer = FetchResponsePartition(partition_index=0, high_watermark=9, last_stable_offset=last_stable_offset)
+    assert readable_end(answer, isolation) == end
 
 
 def test_what_is_not_there_is_one_clear_error(bootstrap: str, make_topic: MakeTopic, topic: str, face: Face) -> None:

@@ -270,6 +270,11 @@ def test_without_a_commit_or_a_reset_there_is_an_error(shared: Shared, member: M
     assert numbers(read(consumer, 2)) == [1, 2]
 
 
+def test_a_group_without_a_commit_may_begin_some_time_ago(shared: Shared, member: Make) -> None:
+    topic = shared(1, 3)
+    assert numbers(read(member(auto_offset_reset="by_duration:PT1H").subscribe(topic), 3)) == [0, 1, 2]
+
+
 def test_what_a_callback_raises_reaches_the_reader_once(shared: Shared, member: Make) -> None:
     topic = shared(1, 3)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runnel.client.offset import EARLIEST, LATEST
-from runnel.client.place import Place, PlaceName, read_place
+from runnel.client.place import Place, PlaceName, read_place, read_reset
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENT_MS = 1_772_366_400_000
@@ -43,3 +43,41 @@ def test_what_names_no_place_is_refused_with_what_does(name: PlaceName) -> None:
 def test_other_types_are_refused(name: object) -> None:
     with pytest.raises(TypeError, match="no place in a log"):
         read_place(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("earliest", Place(None, EARLIEST)),
+        ("latest", Place(None, LATEST)),
+        ("none", None),
+        ("by_duration:PT1H30M", Place(None, ago_ms=5_400_000)),
+        ("by_duration:P2DT0.5S", Place(None, ago_ms=172_800_500)),
+        ("by_duration:pt10m", Place(None, ago_ms=600_000)),
+        ("by_duration:P1D", Place(None, ago_ms=86_400_000)),
+        ("by_duration:PT1H-30M", Place(None, ago_ms=1_800_000)),
+        ("by_duration:-PT-5S", Place(None, ago_ms=5_000)),
+        ("by_duration:PT0S", Place(None, ago_ms=0)),
+    ],
+)
+def test_where_to_begin_is_said_as_kafka_says_it(name: str, place: Place | None) -> None:
+    """The durations are those that `java.time.Duration.parse` takes."""
+    assert read_reset(name) == place
+
+
+@pytest.mark.parametrize(
+    "duration", ["", "P", "PT", "P1DT", "1H", "PT1D", "P1H", "P1Y", "P1W", "PT1.5H", "-PT5S", "PT-5S", "PT 5S", "PT5S "]
+)
+def test_what_java_takes_for_no_duration_or_kafka_for_a_negative_one_is_refused(duration: str) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        read_reset(f"by_duration:{duration}")
+
+
+def test_a_time_ago_goes_with_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(None, ago_ms=250)
+    monkeypatch.setattr("time.time", lambda: 2.0)
+    assert place.time_ms == 1_750
+    monkeypatch.setattr("time.time", lambda: 3.0)
+    assert place.time_ms == 2_750
+    monkeypatch.setattr("time.time", lambda: 0.1)
+    assert place.time_ms == 0
