@@ -19,6 +19,7 @@ BOOTSTRAP_VARIABLE = "RUNNEL_BOOTSTRAP_SERVER"
 _NUMBERS = ("metadata.max.age.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms")
 _NAMES = ("bootstrap.servers", "client.id", "security.protocol", *_NUMBERS)
 _SECURITY_PREFIXES = ("ssl.", "sasl.", "security.")
+_SAID_BY_OPTIONS = {"group.id": "--group", "isolation.level": "--isolation", "auto.offset.reset": "--from"}
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "": 1}
 
 
@@ -96,7 +97,7 @@ def run_with_consumer(
     """Run `action` with a consumer of these settings, which it closes."""
     from runnel.client.aio_consumer import Consumer
 
-    given = {} if command_config is None else dict(read_command_config(command_config))
+    given = {} if command_config is None else dict(read_command_config(command_config, is_consumer=True))
     servers = bootstrap_server or given.pop("bootstrap.servers", None) or DEFAULT_BOOTSTRAP_SERVER
     given.pop("bootstrap.servers", None)
 
@@ -107,9 +108,11 @@ def run_with_consumer(
         return runner.run(connected())
 
 
-def read_command_config(path: Path) -> Mapping[str, str]:
-    """Client settings from a properties file; what is unknown or not supported is refused by name."""
-    from runnel.config.configuration import suggestion
+def read_command_config(path: Path, *, is_consumer: bool = False) -> Mapping[str, str]:
+    """Client settings from a properties file; what is unknown or not supported is refused by name.
+
+    Only a consumer takes the settings of consumers.
+    """
     from runnel.config.properties import PropertiesError, read_properties
 
     try:
@@ -122,8 +125,23 @@ def read_command_config(path: Path) -> Mapping[str, str]:
             continue
         if entry.name.startswith(_SECURITY_PREFIXES):
             raise click.ClickException(f"{place}: TLS and SASL are not supported yet, only PLAINTEXT is")
-        if entry.name not in _NAMES:
-            raise click.ClickException(f"{place}: no client setting has this name{suggestion(entry.name, _NAMES)}")
+        if refusal := _refusal(entry.name, is_consumer=is_consumer):
+            raise click.ClickException(f"{place}: {refusal}")
         if entry.name in _NUMBERS and not (entry.value.isascii() and entry.value.isdigit()):
             raise click.ClickException(f"{place}: {entry.value!r} is not a number of milliseconds")
     return {entry.name: entry.value for entry in properties}
+
+
+def _refusal(name: str, *, is_consumer: bool) -> str | None:
+    """Why a command cannot take this setting, if it cannot."""
+    if name in _NAMES:
+        return None
+    from runnel.client.consumer_setting import ConsumerSettings
+    from runnel.config.configuration import suggestion
+
+    if name not in ConsumerSettings.options:
+        known = (*_NAMES, *ConsumerSettings.options) if is_consumer else _NAMES
+        return f"no client setting has this name{suggestion(name, known)}"
+    if not is_consumer:
+        return "this is a setting of consumers, for runnel consume --group"
+    return f"say it with {_SAID_BY_OPTIONS[name]}" if name in _SAID_BY_OPTIONS else None

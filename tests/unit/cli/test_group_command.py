@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -182,3 +183,40 @@ def test_what_was_printed_before_ctrl_c_is_committed(group_run: tuple[str, Run],
         assert {found.offset for found in admin.list_group_offsets(group).values()} == {10}
         described = admin.describe_groups([group])[group]
         assert isinstance(described, runnel.ApiError) or described.members == ()
+
+
+def test_a_member_has_the_settings_of_its_file(group_run: tuple[str, Run], filled: str, tmp_path: Path) -> None:
+    _, run = group_run
+    group = f"cli-{uuid.uuid4().hex[:8]}"
+    file = tmp_path / "consumer.properties"
+    file.write_text(
+        "group.protocol=classic\npartition.assignment.strategy=roundrobin\nsession.timeout.ms=20000\nclient.id=mine\n"
+    )
+    given = ["--command-config", str(file)]
+    assert run("consume", filled, "--group", group, "--from", "beginning", "--until-end", *given)[0] == 0
+    (found,) = [item for item in json.loads(run("group", "list", "--json")[1]) if item["name"] == group]
+    assert (found["type"], found["state"]) == ("classic", "Empty")
+    status, output, error = run("group", "describe", group, *given)
+    reason = "group.protocol: this is a setting of consumers, for runnel consume --group"
+    assert (status, output, error) == (1, "", f"runnel: {file}:1: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("group.id=other", ":1: group.id: say it with --group"),
+        ("isolation.level=read_committed", ":1: isolation.level: say it with --isolation"),
+        ("group.protocl=classic", "group.protocl: no client setting has this name (did you mean group.protocol?)"),
+        ("group.protocol=modern", "for group.protocol: must be one of classic, consumer"),
+        ("group.protocol=consumer\nsession.timeout.ms=9000", "session.timeout.ms means nothing with"),
+    ],
+)
+def test_a_setting_that_a_member_cannot_have_is_one_line(
+    run: Run, filled: str, tmp_path: Path, text: str, words: str
+) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text(text)
+    status, output, error = run("consume", filled, "--group", "g", "--count", "1", "--command-config", str(file))
+    assert (status, output) == (1, "")
+    assert words in error
+    assert error.count("\n") == 1
