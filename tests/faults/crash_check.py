@@ -17,7 +17,7 @@ from runnel.records.record import read_batches, read_records
 from runnel.storage.fs import FileSystem
 from runnel.storage.log import Log
 from runnel.storage.producer_state import ProducerEntry, ProducerState
-from runnel.storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from runnel.storage.segment_file import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 _LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned", ".swap")
 

@@ -65,6 +65,30 @@ STANDARD: list[Step] = [
     ("flush_slowly", "plain"),
     ("retain", "plain", 900),
     ("append", "safe", 12, 5),
+    # Segments that have left the log, some not flushed, while their files are as they were.
+    ("append", "other", 10, 6),
+    ("append", "other", 10, 6),
+    ("roll", "other"),
+    ("append", "other", 10, 6),
+    ("roll", "other"),
+    ("append", "other", 11, 1),
+    ("retain_slowly", "other", 100),
+    ("append", "other", 11, 5),
+    ("flush", "other"),
+    ("checkpoint",),
+    ("append", "other", 11, 5),
+    ("retain_slowly", "other", 0),
+    ("tick", 20),
+    ("sweep",),
+    ("append", "other", 11, 5),
+    ("roll", "other"),
+    ("append", "other", 11, 5),
+    ("retain_slowly", "other", 100),
+    ("sweep",),
+    ("tick", 20),
+    ("sweep",),
+    ("truncate_fully", "other", -4),
+    ("append", "other", 11, 2),
     ("delete", "other"),
     ("append", "plain", 11, 1),
     ("reopen",),
@@ -137,6 +161,8 @@ def _draw(random: Random) -> Step:
         "end_transaction": 4,
         "delete_records": 4,
         "retain": 4,
+        "retain_slowly": 4,
+        "sweep": 6,
         "truncate": 6,
         "truncate_fully": 2,
         "reopen": 3,
@@ -157,7 +183,7 @@ def _draw(random: Random) -> Step:
                 random.choice(list(Compression)),
                 random.randint(-5, 5),
             )
-        case "checkpoint" | "reopen" | "purge":
+        case "checkpoint" | "reopen" | "purge" | "sweep":
             return (kind,)
         case "tick":
             return kind, random.randint(1, 20)
@@ -165,7 +191,7 @@ def _draw(random: Random) -> Step:
             return kind, name, random.choice((ControlType.ABORT, ControlType.COMMIT))
         case "delete_records" | "truncate":
             return kind, name, random.random()
-        case "retain":
+        case "retain" | "retain_slowly":
             return kind, name, random.choice((0, 500, 1500))
         case "truncate_fully":
             return kind, name, random.randint(-8, 8)

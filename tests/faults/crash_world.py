@@ -20,12 +20,13 @@ from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.log_dir import LogDir
 from runnel.storage.memory_fs import MemoryFileSystem
+from runnel.storage.retention import delete_files, first_file_offset
 
 PATH = "/data"
 TRANSACTIONAL_ID = 30
 NO_PRODUCER = -1
 KEY_COUNT = 4
-_SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1)
+_SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1, file_delete_delay_ms=10)
 CONFIGS = {
     "plain": _SMALL,
     "safe": replace(_SMALL, flush_messages=1),
@@ -126,7 +127,7 @@ class World:
     def _do(self, step: Step) -> None:
         name, *arguments = step
         action: Callable[..., None] = getattr(self, name)
-        is_for_all = name in ("make", "tick", "checkpoint", "purge", "reopen")
+        is_for_all = name in ("make", "tick", "checkpoint", "purge", "sweep", "reopen")
         if is_for_all or (arguments[0] in self.topics and self.topics[arguments[0]].is_certain):
             action(*arguments)
 
@@ -273,7 +274,7 @@ class World:
         for name, topic in self.topics.items():
             log = self._log(name) if topic.is_certain else None
             # One that is where the first segment begins is not written down: the segment's name tells it.
-            if log is not None and log.log_start_offset > log.segments[0].base_offset:
+            if log is not None and log.log_start_offset > first_file_offset(log):
                 topic.ledger.durable_start = max(topic.ledger.durable_start, log.log_start_offset)
 
     def compact(self, name: str) -> None:
@@ -299,26 +300,41 @@ class World:
         ledger.start_offset = offset
         log.advance_log_start(offset)
         self.checkpoint()
-        self._note_start(name, log.apply_retention(self.clock.time_ms))
+        log.apply_retention(self.clock.time_ms)
+        self._delete_files(name)
 
     def retain(self, name: str, size_bytes: int) -> None:
-        """Let retention.bytes remove segments, perhaps all there are."""
+        """Let retention.bytes remove segments, perhaps all there are, with records coming in meanwhile."""
+        self.retain_slowly(name, size_bytes)
+        self.append(name, NO_PRODUCER, 1)
+        self._delete_files(name)
+
+    def retain_slowly(self, name: str, size_bytes: int) -> None:
+        """Let segments leave while the thread has no time in which their files are renamed."""
         log, ledger = self._log(name), self.topics[name].ledger
         if ledger.is_compacted:
             return
         log.reconfigure(replace(CONFIGS[name], retention_bytes=size_bytes))
         ledger.start_offset = ledger.end_offset
         try:
-            deleted_count = log.apply_retention(self.clock.time_ms)
+            log.apply_retention(self.clock.time_ms)
         finally:
             log.reconfigure(CONFIGS[name])
-        self._note_start(name, deleted_count)
+        ledger.note_start(log.log_start_offset, 0)
 
-    def _note_start(self, name: str, deleted_count: int) -> None:
-        # What was deleted stays deleted: the files are gone for good when retention returns.
-        log = self._log(name)
-        durable_start = log.segments[0].base_offset if deleted_count else 0
-        self.topics[name].ledger.note_start(log.log_start_offset, durable_start)
+    def sweep(self) -> None:
+        """What that thread does when it has time: rename what left, remove what was renamed long ago."""
+        for name, topic in self.topics.items():
+            if topic.is_certain:
+                self._delete_files(name)
+        self._dir.remove_deleted_files()
+
+    def _delete_files(self, name: str) -> None:
+        log, ledger = self._log(name), self.topics[name].ledger
+        is_deleting = log.folder.deletions.is_leaving(log.directory)
+        delete_files(log)
+        # What was deleted stays deleted: the names are gone for good when this returns.
+        ledger.note_start(log.log_start_offset, log.segments[0].base_offset if is_deleting else 0)
 
     def truncate(self, name: str, fraction: float) -> None:
         """Cut as a follower does; what is cut may be above and below the recovery point and the log's start."""

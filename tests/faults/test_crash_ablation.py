@@ -13,12 +13,12 @@ from tests.faults.crash import Case, Failure, call_count, run_case
 
 from runnel.storage import batch_walk, checkpoint, log_dir, recovery
 from runnel.storage import log as log_module
+from runnel.storage.deletion import Deletions
 from runnel.storage.epoch_cache import EpochCache
 from runnel.storage.error import StorageError
 from runnel.storage.flush import Flush
 from runnel.storage.folder import Folder
 from runnel.storage.fs import FileSystem
-from runnel.storage.log import Log
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import SegmentFile
 
@@ -69,17 +69,23 @@ def leave_checkpoints_above_the_end(patch: Patch) -> None:
 
 
 def delete_the_newest_first(patch: Patch) -> None:
-    def delete_segments(self: Log, count: int) -> None:
-        if count == 0:
-            return
-        if count == len(self.segments):
-            self.roll()
-        deleted, self.segments = self.segments[:count], self.segments[count:]
-        self.advance_log_start(max(self.log_start_offset, self.segments[0].base_offset))
-        for segment in reversed(deleted):
-            segment.delete()
+    def move(self: Deletions, directory: str) -> None:
+        while self._leaving.get(directory):
+            segment, delay_ms = self._leaving[directory].pop()
+            segment.move_away()
+            self.add(directory, segment.deleted_paths(), delay_ms, segment)
+        self._leaving.pop(directory, None)
 
-    patch.setattr(Log, "delete_segments", delete_segments)
+    patch.setattr(Deletions, "move", move)
+
+
+def flush_without_what_left(patch: Patch) -> None:
+    run = Flush.run
+
+    def run_without(self: Flush) -> None:
+        run(self._replace(segments=tuple(segment for segment in self.segments if not segment.is_leaving)))
+
+    patch.setattr(Flush, "run", run_without)
 
 
 def keep_the_clean_mark(patch: Patch) -> None:
@@ -112,6 +118,7 @@ ABLATIONS: list[tuple[Callable[[Patch], None], str]] = [
     (leave_what_is_behind_a_gap, "power"),
     (leave_checkpoints_above_the_end, "kill"),
     (delete_the_newest_first, "power"),
+    (flush_without_what_left, "power"),
     (keep_the_clean_mark, "kill"),
     (keep_snapshots_of_what_was_cut, "kill"),
     (keep_epochs_of_what_was_cut, "kill"),

@@ -127,6 +127,9 @@ CHECK_TURN_BYTES_MAX = 1 * MIB
 # How often logs are looked through for flushes that are due; flush.ms is honoured to this precision.
 FLUSH_CHECK_INTERVAL_S = 1.0
 
+# How often deleted files are looked at; file.delete.delay.ms is honoured to this precision.
+DELETION_CHECK_INTERVAL_S = 1.0
+
 # A client takes replies up to this. A fetch asks for 32 MiB at most and gets one batch beyond that; what claims more
 # is no Kafka broker (the first bytes of an HTTP answer would be 1.2 GB).
 RESPONSE_BYTES_MAX = 256 * MIB

@@ -29,8 +29,7 @@ from runnel.storage.log_config import INT64_MAX
 from runnel.storage.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshot, decode_snapshot
 from runnel.storage.producer_state import ProducerEntry
 from runnel.storage.salvage import Stretch, walk_stretches
-from runnel.storage.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment_file import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 
 # What Kafka hangs behind a name while files are deleted or replaced.
 _PASSING_SUFFIXES = (".deleted", ".cleaned", ".swap", ".tmp")

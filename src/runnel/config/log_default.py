@@ -92,7 +92,7 @@ class LogOptions:
     log_segment_delete_delay_ms = long(
         "log.segment.delete.delay.ms",
         MINUTE_MS,
-        "The file.delete.delay.ms of topics that do not say; it has no effect.",
+        "The file.delete.delay.ms of topics that do not say.",
         check=at_least(0),
         importance=Importance.HIGH,
         update_mode=UpdateMode.CLUSTER_WIDE,

@@ -45,8 +45,7 @@ class TopicConfig(OverridingConfig):
     file_delete_delay_ms = long(
         "file.delete.delay.ms",
         MINUTE_MS,
-        "Accepted for Kafka's sake, without effect: a segment that left the log is removed at once, "
-        "and reads under way keep its file open until they finish.",
+        "How long the files of a segment that retention or compaction took out of the log stay, as `.deleted`.",
         check=at_least(0),
         broker_synonyms=(BrokerSynonym("log.segment.delete.delay.ms"),),
     )

@@ -4,15 +4,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 from runnel.base.clock import Clock
-from runnel.base.limits import FLUSH_CHECK_INTERVAL_S, PRODUCER_EXPIRY_INTERVAL_S
+from runnel.base.limits import DELETION_CHECK_INTERVAL_S, FLUSH_CHECK_INTERVAL_S, PRODUCER_EXPIRY_INTERVAL_S
 from runnel.config.broker import BrokerConfig
 from runnel.runtime.partition import Partition
 from runnel.runtime.replicas import Replicas
 from runnel.storage.error import StorageError
 from runnel.storage.log_dir import LogDir
+from runnel.storage.retention import delete_files
 
 log = logging.getLogger("runnel.runtime")
 
@@ -41,6 +43,7 @@ class LogCare:
         config = self._config
         return [
             _every(FLUSH_CHECK_INTERVAL_S, self.flush),
+            _every(DELETION_CHECK_INTERVAL_S, self.remove_deleted_files),
             _every(config.log_retention_check_interval_ms / 1000, self.apply_retention),
             _every(config.log_flush_offset_checkpoint_interval_ms / 1000, self.checkpoint),
             _every(PRODUCER_EXPIRY_INTERVAL_S, self.expire_producers),
@@ -55,15 +58,22 @@ class LogCare:
                 await self._flush(partition, sealed_only=True)
 
     async def apply_retention(self) -> None:
-        """Delete segments that are past their topic's retention, then files of deleted topics."""
+        """Let segments leave that are past their topic's retention, then remove the files of deleted topics."""
         now_ms = self._clock.now_ms()
         for partition in self.online():
             try:
                 partition.log.apply_retention(now_ms, partition.high_watermark)
+                if partition.log.folder.deletions.is_leaving(partition.log.directory):
+                    await self._in_folder_worker(partial(delete_files, partition.log))
             except StorageError as error:
                 log.error("retention of %s failed: %s", partition.name, error)
             await asyncio.sleep(0)
         await self._in_folders(LogDir.purge)
+
+    async def remove_deleted_files(self) -> None:
+        """Remove the files of segments that left their logs `file.delete.delay.ms` ago."""
+        if any(log_dir.has_deleted_files for log_dir in self._log_dirs):
+            await self._in_folders(LogDir.remove_deleted_files)
 
     async def checkpoint(self) -> None:
         """Remember how far each log is known to be good, so that recovery has less to scan; look for lost logs."""
@@ -100,9 +110,12 @@ class LogCare:
             if log_dir.is_offline:
                 continue
             try:
-                await asyncio.get_running_loop().run_in_executor(self._folder_worker, action, log_dir)
+                await self._in_folder_worker(partial(action, log_dir))
             except StorageError as error:
                 log.error("%s: %s", log_dir.path, error)
+
+    async def _in_folder_worker(self, action: Callable[[], object]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._folder_worker, action)
 
 
 async def _every(interval_s: float, action: Callable[[], Awaitable[None]]) -> None:

@@ -205,7 +205,8 @@ class LogCompaction:
     ) -> None:
         swap = None
         if not is_overtaken(plan, storage):
-            swap = storage.swaps.begin(storage.segments, [source.base_offset for source in group], cleaned)
+            old = [source.base_offset for source in group]
+            swap = storage.swaps.begin(storage.segments, old, cleaned, storage.config.file_delete_delay_ms)
         if swap is None:
             # Retention or a truncation was faster. What is left of the log is looked at anew.
             for segment in cleaned:

@@ -238,6 +238,7 @@ def log_config(config: TopicConfig) -> LogConfig:
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
         delete_retention_ms=config.delete_retention_ms,
+        file_delete_delay_ms=config.file_delete_delay_ms,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,
         max_message_bytes=config.max_message_bytes,

@@ -8,8 +8,8 @@ from runnel.storage.folder import Folder
 from runnel.storage.fs import File, FileSystem
 from runnel.storage.log_config import LogConfig
 from runnel.storage.offset_index import RELATIVE_OFFSET_MAX
-from runnel.storage.segment import INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment
-from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from runnel.storage.transaction_index import AbortedTransaction
 
 CLEANED_SUFFIX = ".cleaned"

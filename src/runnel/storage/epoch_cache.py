@@ -93,7 +93,9 @@ class EpochCache:
 
     def prepend(self, starts: list[EpochStart]) -> None:
         """Know of epochs, or of an earlier start of the first, that came before all that are known."""
-        if starts and self._starts:
+        if starts and not self._starts:
+            self._replace(starts)
+        elif starts:
             later = self._starts[1:] if starts[-1].epoch == self._starts[0].epoch else self._starts
             self._starts = [*starts, *later]
 

@@ -1,9 +1,10 @@
-"""What the logs of one log folder share: the file system, whether it can still be believed, and open files."""
+"""What the logs of one log folder share: the file system, whether it can be believed, open and deleted files."""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from runnel.storage.deletion import Deletions
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem
 from runnel.storage.handle_pool import HandlePool
@@ -19,13 +20,14 @@ class Folder:
     therefore stays offline until the process starts again and reads what is really there.
     """
 
-    __slots__ = ("failure", "fs", "handles", "path")
+    __slots__ = ("deletions", "failure", "fs", "handles", "path")
 
     def __init__(self, fs: FileSystem, path: str, handles: HandlePool | None = None) -> None:
         """The folders of a broker share their handles."""
         self.fs = fs
         self.path = path
         self.failure: StorageError | None = None
+        self.deletions = Deletions(fs)
         self.handles = HandlePool() if handles is None else handles
 
     @property

@@ -35,9 +35,8 @@ from runnel.storage.producer_snapshot import (
     snapshot_path,
 )
 from runnel.storage.producer_state import ProducerState
-from runnel.storage.segment import INDEX_SUFFIXES
 from runnel.storage.segment_check import LogTrail, Place, SegmentCheck, Tell
-from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment_file import INDEX_SUFFIXES, LOG_SUFFIX
 
 _NAME_SIZE = 20
 # Kafka's own checkpoints of high watermarks and of compaction; a folder of Runnel has the first two only.

@@ -13,7 +13,7 @@ What may run elsewhere is given away as a value: `FileRange.read`, `Flush.run` a
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
@@ -21,7 +21,7 @@ from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import LOG_OVERHEAD, BatchHeader, WritableBuffer, assign_offsets
 from runnel.storage import retention, transaction_lookup
 from runnel.storage.epoch_cache import EpochCache
-from runnel.storage.error import StorageError
+from runnel.storage.error import StorageError, passing_over_shortage
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
 from runnel.storage.flush import Flush
 from runnel.storage.folder import Folder
@@ -224,7 +224,7 @@ class Log:
 
     def _floor(self, offset: int) -> int:
         """The number of the segment that `offset` belongs to."""
-        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+        return _floor(self.segments, offset)
 
     def _end_offset(self, number: int) -> int:
         """The offset at which the segment of that number ends."""
@@ -297,11 +297,14 @@ class Log:
 
     def begin_flush(self, *, sealed_only: bool = False) -> Flush:
         """What has to be synced. Run it anywhere, then give it to `end_flush`."""
-        first = self._floor(self.recovery_point)
-        sealed = self.segments[first:-1]
-        segments = sealed if sealed_only else self.segments[first:]
-        paths = [path for segment in sealed for path in segment.index_paths()]
-        paths += [snapshot_path(self.directory, segment.base_offset) for segment in self.segments[first + 1 :]]
+        segments = self.segments
+        if self._folder.deletions.is_leaving(self.directory):
+            segments = [*self._folder.deletions.leaving(self.directory), *segments]
+        segments = segments[_floor(segments, self.recovery_point) :]
+        paths = [path for segment in segments[:-1] for path in segment.index_paths()]
+        paths += [snapshot_path(self.directory, segment.base_offset) for segment in segments[1:]]
+        if sealed_only:
+            segments.pop()
         end_offset = self._active.base_offset if sealed_only else self.log_end_offset
         self._flush_offset = max(self._flush_offset, end_offset)
         self.is_flush_wanted = False
@@ -366,6 +369,7 @@ class Log:
         """Drop everything and begin again at `offset`."""
         self.swaps.finish()
         with self._folder.judging(is_fatal=True):
+            self._folder.deletions.finish(self.directory)
             # So low that a start after a crash in between sees the gap which a few survivors leave.
             self._lower_checkpoints(min(offset, self.segments[0].base_offset))
             for segment in reversed(self.segments):
@@ -420,32 +424,13 @@ class Log:
             self.epochs.truncate_start(offset)
 
     def apply_retention(self, now_ms: int, up_to_offset: int | None = None) -> int:
-        """Delete old segments below `up_to_offset`, the high watermark. Returns how many."""
+        """Let old segments leave below `up_to_offset`, the high watermark. Returns how many; see `retention`."""
         if self.swaps.is_busy:
             return 0  # there is another time for it
         with self._folder.judging():
             return retention.apply_retention(
                 self, now_ms, self.log_end_offset if up_to_offset is None else up_to_offset
             )
-
-    def delete_segments(self, count: int) -> None:
-        """Delete the `count` oldest segments and begin the log after them."""
-        if count == 0:
-            return
-        self.swaps.finish()
-        if count == len(self.segments):
-            self.roll()
-        invariant(count < len(self.segments), "the last segment stays")
-        self.advance_log_start(max(self.log_start_offset, self.segments[count].base_offset))
-        # What stays must be there before anything goes, and go one after the other: a power loss that
-        # undoes some of it would else leave nothing, or a hole behind which all is taken for a lost tail.
-        self._folder.fs.sync_directory(self.directory)
-        for _ in range(count):
-            self.segments[0].delete()
-            self._folder.fs.sync_directory(self.directory)
-            # Only now: one that the disk does not let go of would be in the way of the next start.
-            self.segments = self.segments[1:]
-        remove_snapshots(self._folder.fs, self.directory, below=self.segments[0].base_offset)
 
     # Ending
 
@@ -454,6 +439,9 @@ class Log:
         if self._is_closed:
             return
         self.swaps.finish()
+        with passing_over_shortage():
+            retention.delete_files(self)
+            self._folder.deletions.finish(self.directory)
         if self._has_no_news():
             self.abandon()
             return
@@ -494,6 +482,10 @@ class Log:
 
 def _nothing() -> None:
     pass
+
+
+def _floor(segments: Sequence[Segment], offset: int) -> int:
+    return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
 
 
 def _base_offset(segment: Segment) -> int:

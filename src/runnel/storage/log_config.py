@@ -23,6 +23,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = INT64_MAX
     delete_retention_ms: int = DAY_MS
+    file_delete_delay_ms: int = 60 * 1000
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
     max_message_bytes: int = 1048588

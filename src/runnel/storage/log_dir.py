@@ -32,6 +32,7 @@ from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.recovery import open_log
+from runnel.storage.retention import first_file_offset
 
 logger = logging.getLogger(__name__)
 
@@ -251,6 +252,7 @@ class LogDir:
         suffix = f"-{partition}.{self._new_id()}{suffix}"
         target = self._path(topic[: _FILE_NAME_SIZE_MAX - len(suffix)] + suffix)
         log.leave()
+        self._folder.deletions.forget(log.directory)
         self._folder.fs.rename(log.directory, target)
         del self.logs[key]
         self.topic_ids.pop(key, None)
@@ -266,6 +268,16 @@ class LogDir:
                 self._deleted.pop(0)
                 count += 1
         return count
+
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of segments wait for their removal."""
+        return self._folder.deletions.is_waiting
+
+    def remove_deleted_files(self) -> int:
+        """Remove the files of segments that were deleted long enough ago, on any thread. Returns of how many."""
+        with self._folder.judging():
+            return self._folder.deletions.remove_due(self._clock.monotonic_ms())
 
     def _remove_tree(self, directory: str) -> None:
         fs = self._folder.fs
@@ -294,7 +306,7 @@ class LogDir:
             starts = {
                 key: log.log_start_offset
                 for key, log in tuple(self.logs.items())
-                if log.log_start_offset > log.segments[0].base_offset
+                if log.log_start_offset > first_file_offset(log)
             }
             write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
             self._stale.clear()

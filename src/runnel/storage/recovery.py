@@ -30,8 +30,8 @@ from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import snapshot_offsets_of, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.salvage import walk_stretches
-from runnel.storage.segment import INDEX_SUFFIXES, Segment
-from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import INDEX_SUFFIXES, LOG_SUFFIX
 from runnel.storage.segment_swap import finish_swap
 
 logger = logging.getLogger(__name__)
@@ -218,16 +218,18 @@ class _Opening:
             snapshots=self._snapshots,
         )
 
-    def _restore_epochs(self) -> None:
+    def _restore_epochs(self, *, is_clean: bool) -> None:
         """Find the epochs again that were forgotten for a start of the log which was not written down any more."""
         known = self._epochs.starts
-        if not known or known[0].start_offset <= self._start_offset:
+        # None is known if the log was being cut below that start, or the file is broken.
+        end_offset = known[0].start_offset if known else self.end_offset
+        if end_offset <= self._start_offset or (is_clean and not known):
             return
         found: list[EpochStart] = []
         with suppress(ApiError):
             for segment in self._segments:
                 for _, header in segment.headers_from(self._start_offset):
-                    if header.base_offset >= known[0].start_offset:
+                    if header.base_offset >= end_offset:
                         break
                     if header.partition_leader_epoch > (found[-1].epoch if found else NO_EPOCH):
                         found.append(EpochStart(header.partition_leader_epoch, header.base_offset))
@@ -257,7 +259,7 @@ class _Opening:
         self._segments[-1].unseal()
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         self._epochs.truncate_end(self.end_offset)
-        self._restore_epochs()
+        self._restore_epochs(is_clean=is_clean)
         self._epochs.truncate_start(self._start_offset)
         self._remove_stray_snapshots()
         if is_clean:

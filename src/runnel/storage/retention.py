@@ -1,27 +1,42 @@
-"""Which old segments may go: by age, by size, and those before the log's start."""
+"""Which old segments may go, by age, by size, and those before the log's start; and how they leave the log.
+
+They leave in memory, on the log's thread. `delete_files` has to follow, and may run elsewhere:
+see `deletion` for what happens to the files.
+"""
 
 from typing import Protocol
 
+from runnel.base.invariant import invariant
+from runnel.storage.folder import Folder
 from runnel.storage.log_config import LogConfig
+from runnel.storage.producer_snapshot import remove_snapshots
 from runnel.storage.segment import Segment
+from runnel.storage.segment_swap import SwapDesk
 
 
 class RetainedLog(Protocol):
     """What retention needs of a log."""
 
     config: LogConfig
+    directory: str
     log_start_offset: int
     log_end_offset: int
     segments: list[Segment]
+    swaps: SwapDesk
+
+    @property
+    def folder(self) -> Folder: ...
 
     @property
     def size_bytes(self) -> int: ...
 
-    def delete_segments(self, count: int) -> None: ...
+    def roll(self) -> Segment: ...
+
+    def advance_log_start(self, offset: int) -> None: ...
 
 
 def apply_retention(log: RetainedLog, now_ms: int, up_to_offset: int) -> int:
-    """Delete the oldest segments that nothing keeps, none that reaches `up_to_offset`. Returns how many.
+    """Let the oldest segments leave that nothing keeps, none that reaches `up_to_offset`. Returns how many.
 
     Each rule looks at the segments in order and ends at the first that it keeps, as in Kafka:
     an old segment behind a newer one stays.
@@ -32,8 +47,36 @@ def apply_retention(log: RetainedLog, now_ms: int, up_to_offset: int) -> int:
     count = min(count, _count_below(log, up_to_offset))
     if count == len(log.segments) and log.segments[-1].size_bytes == 0:
         count -= 1
-    log.delete_segments(count)
+    delete_segments(log, count)
     return count
+
+
+def delete_segments(log: RetainedLog, count: int) -> None:
+    """Let the `count` oldest segments leave, and begin the log after them."""
+    if count == 0:
+        return
+    log.swaps.finish()
+    if count == len(log.segments):
+        log.roll()
+    invariant(count < len(log.segments), "the last segment stays")
+    log.advance_log_start(max(log.log_start_offset, log.segments[count].base_offset))
+    # In this order, because a checkpoint that is written meanwhile must not take the files for gone.
+    log.folder.deletions.begin(log.directory, log.segments[:count], log.config.file_delete_delay_ms)
+    log.segments = log.segments[count:]
+
+
+def delete_files(log: RetainedLog) -> None:
+    """Rename the files of segments that left the log, on any thread. Their removal comes later."""
+    if not log.folder.deletions.is_leaving(log.directory):
+        return
+    with log.folder.judging():
+        log.folder.deletions.move(log.directory)
+        remove_snapshots(log.folder.fs, log.directory, below=first_file_offset(log))
+
+
+def first_file_offset(log: RetainedLog) -> int:
+    """Where the log would begin if all segments counted whose files still have their names."""
+    return (log.folder.deletions.leaving(log.directory) or log.segments)[0].base_offset
 
 
 def _count_below_start(log: RetainedLog) -> int:

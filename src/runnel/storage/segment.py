@@ -29,15 +29,18 @@ from runnel.storage.handle_pool import Job
 from runnel.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from runnel.storage.offset_index import AnyOffsetIndex, CorruptIndex, OffsetIndex, SealedOffsetIndex
 from runnel.storage.salvage import Stretch, walk_stretches
-from runnel.storage.segment_file import LOG_SUFFIX, SegmentFile
+from runnel.storage.segment_file import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    SegmentFile,
+)
 from runnel.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from runnel.storage.time_index import AnyTimeIndex, SealedTimeIndex, TimeIndex
 from runnel.storage.transaction_index import TransactionIndex
-
-OFFSET_INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class Segment(SegmentFile):
@@ -174,6 +177,8 @@ class Segment(SegmentFile):
 
     def _map_index(self, suffix: str) -> Mapping:
         data = self._folder.fs.map_file(self.path(suffix))
+        if data is None and self.is_leaving:
+            data = self._folder.fs.map_file(self.path(suffix) + DELETED_SUFFIX)
         if data is None:
             raise CorruptIndex("missing")
         return data
@@ -423,7 +428,7 @@ class Segment(SegmentFile):
         # A disk that takes no writes can still be read from; the next start makes them again.
         # No later scan will look at this segment, so a half-written file must not stay.
         with passing_over_shortage():
-            if not self.is_gone or self._folder.fs.exists(self.path(LOG_SUFFIX)):
+            if not self.is_leaving and (not self.is_gone or self._folder.fs.exists(self.path(LOG_SUFFIX))):
                 made.write_indexes(write_atomically)
         # All at once, because others may be searching.
         self._maximum, self._first_timestamp = made._maximum, made._first_timestamp
@@ -472,22 +477,6 @@ class Segment(SegmentFile):
 
     def index_paths(self) -> list[str]:
         return [self.path(suffix) for suffix in INDEX_SUFFIXES]
-
-    def delete(self) -> None:
-        """Remove the files. Whoever still reads keeps the bytes until it is done."""
-        self.keep()
-        # The log goes first: an index without a log is dropped by the next start, while a log
-        # without an index would be taken for a segment.
-        try:
-            self._folder.fs.remove(self.path(LOG_SUFFIX))
-        except StorageError:
-            # It stays where it is, and is to be synced and closed as before.
-            self.is_gone = False
-            self.count_handles()
-            raise
-        with passing_over_shortage():
-            for suffix in INDEX_SUFFIXES:
-                self._folder.fs.remove(self.path(suffix))
 
 
 def _write(fs: FileSystem, path: str, data: bytes) -> None:

@@ -16,8 +16,13 @@ from runnel.storage.fs import File, FileSystem
 from runnel.storage.index_check import OffsetIndexCheck, TimeIndexCheck, TransactionIndexCheck
 from runnel.storage.producer_state import ProducerState
 from runnel.storage.salvage import Stretch, walk_stretches
-from runnel.storage.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from runnel.storage.segment_file import LOG_SUFFIX, segment_path
+from runnel.storage.segment_file import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
 
 Tell = Callable[[int, int], None]
 """Told how many bytes and records were looked at."""

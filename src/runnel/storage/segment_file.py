@@ -1,15 +1,28 @@
-"""A segment's file: opened when somebody needs it, synced before it is closed."""
+"""A segment's files: the log is opened when somebody needs it and synced before it is closed; all go together.
 
+A segment that leaves its log keeps its files for a while under other names, so that those who
+still read from it can open them. Readers and whoever renames and removes are in different
+threads, and nobody waits for the other: a reader looks under both names, and finds the file
+open if it is under neither.
+"""
+
+import errno
 import os
 from contextlib import suppress
 from functools import partial
 
-from runnel.storage.error import StorageError
+from runnel.storage.error import StorageError, passing_over_shortage
 from runnel.storage.folder import Folder
 from runnel.storage.fs import File
 from runnel.storage.handle_pool import Job
 
 LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+# Behind the names of files that have left their log and are yet to be removed.
+DELETED_SUFFIX = ".deleted"
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
@@ -27,6 +40,7 @@ class SegmentFile:
         "_synced_bytes",
         "base_offset",
         "is_gone",
+        "is_leaving",
         "is_used",
         "size_bytes",
     )
@@ -41,6 +55,8 @@ class SegmentFile:
         self.size_bytes = size_bytes
         # Whether the files are deleted or about to be, so that not finding them is no failure.
         self.is_gone = False
+        # Whether the segment has left its log, so that its files may have another name.
+        self.is_leaving = False
         # Whether somebody needed the file since the pool of handles last looked.
         self.is_used = False
 
@@ -56,9 +72,32 @@ class SegmentFile:
 
     def open(self) -> File:
         """Open the file, and let the pool close others if there are too many."""
-        file = self._file = self._folder.fs.open(self.path(LOG_SUFFIX))
+        file = self._file = self._open()
         self.count_handles()
         return file
+
+    def _open(self) -> File:
+        fs, path = self._folder.fs, self.path(LOG_SUFFIX)
+        if not self.is_leaving:
+            try:
+                return fs.open(path)
+            except StorageError:
+                # Perhaps it has left just now.
+                if not self.is_leaving:
+                    raise
+        for name in (path + DELETED_SUFFIX, path, path + DELETED_SUFFIX):
+            try:
+                file = fs.open(name)
+            except StorageError as error:
+                if error.cause.errno != errno.ENOENT:
+                    raise
+                failure = error
+            else:
+                # One that was kept is certainly the right one; another segment may have the name by now.
+                return file if self._file is None else self._file
+        if self._file is None:
+            raise failure
+        return self._file
 
     def adopt(self, file: File) -> None:
         """Be in a file that is synced and has another name as yet; `forget` it when it has the right one."""
@@ -98,7 +137,7 @@ class SegmentFile:
         self.release()
         with suppress(StorageError):
             if self._file is None:
-                self._file = self._folder.fs.open(self.path(LOG_SUFFIX))
+                self._file = self._open()
 
     @property
     def is_unsynced(self) -> bool:
@@ -127,3 +166,42 @@ class SegmentFile:
         except StorageError as error:
             if not self.is_gone:
                 self._folder.fail(error)
+
+    # The end
+
+    def delete(self) -> None:
+        """Remove the files. Whoever still reads keeps the bytes until it is done."""
+        self.keep()
+        # The log goes first: an index without a log is dropped by the next start, while a log
+        # without an index would be taken for a segment.
+        try:
+            self._folder.fs.remove(self.path(LOG_SUFFIX))
+        except StorageError:
+            # It stays where it is, and is to be synced and closed as before.
+            self.is_gone = False
+            self.count_handles()
+            raise
+        with passing_over_shortage():
+            for suffix in INDEX_SUFFIXES:
+                self._folder.fs.remove(self.path(suffix))
+
+    def move_away(self) -> bool:
+        """Give the files the names of deleted ones. Returns False if a full disk refused that and they are removed."""
+        fs, path = self._folder.fs, self.path(LOG_SUFFIX)
+        try:
+            fs.rename(path, path + DELETED_SUFFIX)
+        except StorageError as error:
+            if not error.is_shortage:
+                raise
+            self.delete()
+            return False
+        # An index without a log is dropped by the next start.
+        with passing_over_shortage():
+            for path in map(self.path, INDEX_SUFFIXES):
+                if fs.exists(path):
+                    fs.rename(path, path + DELETED_SUFFIX)
+        return True
+
+    def deleted_paths(self) -> list[str]:
+        """The names that the files have after `move_away`, that of the log first."""
+        return [self.path(suffix) + DELETED_SUFFIX for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES)]

@@ -2,8 +2,8 @@
 
 Theory of operation, which is Kafka's. The new segments are written and synced under the suffix
 `.cleaned`. Then they get the suffix `.swap`, the one with the lowest offset last and its log
-last of its files: when no `.cleaned` is left, the new ones count. Then the old files go, and then
-the new ones get their names, with a sync of the folder after each step. A start that finds
+last of its files: when no `.cleaned` is left, the new ones count. Then the old files go, as `.deleted`,
+and then the new ones get their names, with a sync of the folder after each step. A start that finds
 `.cleaned` takes the old segments and drops it, with what was already renamed; one that finds
 only `.swap` goes on where the crash was.
 
@@ -25,8 +25,8 @@ from runnel.storage.cleaned_segment import CLEANED_SUFFIX
 from runnel.storage.folder import Folder
 from runnel.storage.fs import FileSystem
 from runnel.storage.producer_snapshot import snapshot_path
-from runnel.storage.segment import INDEX_SUFFIXES, Segment
-from runnel.storage.segment_file import LOG_SUFFIX, segment_path
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import INDEX_SUFFIXES, LOG_SUFFIX, segment_path
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +37,11 @@ _FILE_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)
 class SegmentSwap:
     """The change of files for new segments that have taken over in memory, to be run on any thread."""
 
-    def __init__(self, folder: Folder, directory: str, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+    def __init__(
+        self, folder: Folder, directory: str, old: Sequence[Segment], new: Sequence[Segment], delay_ms: int
+    ) -> None:
         self.new = tuple(new)
+        self._delay_ms = delay_ms
         self._old = tuple(old)
         self._folder = folder
         self._directory = directory
@@ -60,13 +63,16 @@ class SegmentSwap:
 
     def _run(self) -> None:
         fs, directory = self._folder.fs, self._directory
+        # A crash must not bring back older records than those whose deletion of a key is compacted away here.
+        self._folder.deletions.move(directory)
         self._remove_strays()
         for segment in reversed(self.new):
             _rename(fs, directory, segment.base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         fs.sync_directory(directory)
         kept = {segment.base_offset for segment in self.new}
         for segment in self._old:
-            segment.delete()
+            if segment.move_away():
+                self._folder.deletions.add(directory, segment.deleted_paths(), self._delay_ms)
             if segment.base_offset not in kept:
                 fs.remove(snapshot_path(directory, segment.base_offset))
         fs.sync_directory(directory)
@@ -99,10 +105,13 @@ class SwapDesk:
     def is_busy(self) -> bool:
         return self._current is not None
 
-    def begin(self, segments: list[Segment], old: Sequence[int], new: Sequence[Segment]) -> SegmentSwap | None:
+    def begin(
+        self, segments: list[Segment], old: Sequence[int], new: Sequence[Segment], delay_ms: int = 0
+    ) -> SegmentSwap | None:
         """Put new segments among `segments` in the place of the old ones of these base offsets.
 
-        Run what is returned, then `end` it. None if retention has taken the old ones away.
+        Run what is returned, then `end` it. None if retention has taken the old ones away. The old
+        files are removed after `delay_ms`.
         """
         base_offsets = [segment.base_offset for segment in segments]
         first = bisect_left(base_offsets, old[0])
@@ -112,7 +121,7 @@ class SwapDesk:
         # Whoever is about to read from an old one must not find the new file under its name.
         for segment in segments[first:last]:
             segment.keep()
-        self._current = SegmentSwap(self._folder, self._directory, segments[first:last], new)
+        self._current = SegmentSwap(self._folder, self._directory, segments[first:last], new, delay_ms)
         segments[first:last] = new
         return self._current
 

@@ -9,7 +9,8 @@ from runnel.storage.fs import FileSystem
 from runnel.storage.offset_index import CorruptIndex
 from runnel.storage.producer_replay import rebuild_producers, replay_segment
 from runnel.storage.producer_state import ProducerState
-from runnel.storage.segment import TRANSACTION_INDEX_SUFFIX, Segment
+from runnel.storage.segment import Segment
+from runnel.storage.segment_file import TRANSACTION_INDEX_SUFFIX
 from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 logger = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from threading import current_thread
 
 import pytest
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
@@ -77,6 +78,32 @@ async def test_old_records_go_and_their_topic_stays() -> None:
         await broker.care.apply_retention()
         assert (old.log.log_start_offset, old.high_watermark) == (1, 1)
         assert young.log.log_start_offset == 0
+
+
+async def test_the_files_of_old_records_go_in_the_thread_of_folders_and_after_their_delay() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t", retention_ms="1000", file_delete_delay_ms="5000")
+        append(partition)
+        partition.log.roll()
+        machine.clock.time_ms += DAY_MS
+        threads: set[str] = set()
+
+        def watch(number: int, operation: str, path: str) -> None:
+            if operation in ("rename", "remove", "sync", "sync_directory"):
+                threads.add(current_thread().name.rstrip("0123456789_"))
+
+        machine.fs.hook = watch
+        await broker.care.apply_retention()
+        names = [entry.name for entry in machine.fs.list_directory(partition.log.directory)]
+        assert f"{0:020d}.log.deleted" in names
+        assert f"{0:020d}.log" not in names
+        await broker.care.remove_deleted_files()
+        machine.clock.time_ms += 5000
+        await broker.care.remove_deleted_files()
+        assert threads == {"runnel-folder"}
+        names = [entry.name for entry in machine.fs.list_directory(partition.log.directory)]
+        assert [name for name in names if name.endswith(".deleted")] == []
 
 
 async def test_a_checkpoint_spares_a_killed_broker_the_scan_and_keeps_the_log_start() -> None:

@@ -13,6 +13,7 @@ from runnel.records.batch import read_header
 from runnel.runtime.broker import Broker
 from runnel.runtime.partition import ACKS_ALL, Partition
 from runnel.storage.checkpoint import read_offsets
+from runnel.storage.retention import delete_segments
 
 NEVER = {"log_cleaner_backoff_ms": "3600000"}
 CLEANER_FILE = "/data/cleaner-offset-checkpoint"
@@ -215,7 +216,7 @@ async def test_retention_may_take_segments_away_meanwhile(caplog: pytest.LogCapt
         def delete_first(_: int, operation: str, path: str) -> None:
             if operation == "create" and path.endswith(".cleaned"):
                 machine.fs.hook = None
-                partition.log.delete_segments(2)
+                delete_segments(partition.log, 2)
 
         machine.fs.hook = delete_first
         await compact(broker)

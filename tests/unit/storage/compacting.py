@@ -66,7 +66,8 @@ def compact(log: Log, now_ms: int = 10_000, map_bytes: int = MIB, **details: obj
     for group in compaction.groups():
         cleaned = compaction.clean(group)
         if cleaned is not None:
-            swap = log.swaps.begin(log.segments, [source.base_offset for source in group], cleaned)
+            old = [source.base_offset for source in group]
+            swap = log.swaps.begin(log.segments, old, cleaned, log.config.file_delete_delay_ms)
             assert swap is not None
             swap.run()
             log.swaps.end(swap)

@@ -20,6 +20,7 @@ from runnel.records.record import read_records
 from runnel.storage.compaction import Compaction, CompactionStopped, MapTooSmall
 from runnel.storage.compaction_plan import plan_compaction
 from runnel.storage.log_config import LogConfig
+from runnel.storage.retention import delete_segments
 
 A, B, C = b"a", b"b", b"c"
 
@@ -338,7 +339,7 @@ def test_a_log_that_changed_meanwhile_takes_nothing(bench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     old = log.segments[:2]
-    log.delete_segments(1)
+    delete_segments(log, 1)
     assert log.swaps.begin(log.segments, [0, 2], old) is None
 
 

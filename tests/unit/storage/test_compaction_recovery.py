@@ -14,6 +14,7 @@ from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.log_dir import LogDir
 from runnel.storage.memory_fs import Crash
+from runnel.storage.retention import delete_segments
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import LOG_SUFFIX
 
@@ -116,7 +117,7 @@ def test_what_a_failed_attempt_left_does_not_undo_a_later_swap(bench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (B, b"1"), (B, b"2")])
     bench.fs.write_file(f"{log.directory}/{0:020d}.log.cleaned", b"")
-    log.delete_segments(1)
+    delete_segments(log, 1)
     log.flush()
     compaction = Compaction(plan_compaction(log, dirt_of(log), 4, 10_000), map_bytes=1000)
     compaction.build_map()

@@ -15,6 +15,7 @@ from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.recovery import open_log
+from runnel.storage.retention import delete_files
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -221,6 +222,8 @@ def test_a_range_is_read_although_its_file_was_closed_and_deleted(bench) -> None
     assert found.source._file is None
     log.advance_log_start(20)
     assert log.apply_retention(0) > 0
+    delete_files(log)
+    bench.folder.deletions.finish(log.directory)
     assert found.read() == whole
 
 
@@ -262,6 +265,7 @@ def test_deleted_segments_take_no_handles(bench) -> None:
     assert len(bench.folder.handles) == len(log.segments)
     log.advance_log_start(60)
     log.apply_retention(0)
+    delete_files(log)
     assert len(bench.folder.handles) == len(log.segments)
     log.truncate_to(60)
     log.truncate_fully(5)

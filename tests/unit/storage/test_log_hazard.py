@@ -15,6 +15,7 @@ from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.log_dir import LogDir
 from runnel.storage.memory_fs import Crash, MemoryFileSystem
+from runnel.storage.retention import delete_files
 
 CONFIG = LogConfig(segment_bytes=200, index_interval_bytes=50, retention_ms=-1)
 SEEDS = range(60)
@@ -110,26 +111,36 @@ def test_a_power_loss_in_retention_leaves_no_hole() -> None:
             fs.hook = lambda number, operation, path, at=at: Crash() if number == at else None
             with suppress(Crash):
                 log.apply_retention(1000)
+                delete_files(log)
             fs.lose_power()
             log = open_dir(fs).logs["t", 0]
             assert log.log_end_offset == 9
 
 
-def test_a_segment_that_cannot_be_deleted_stays_part_of_the_log() -> None:
+@pytest.mark.parametrize("operations", [("rename",), ("rename", "remove")])
+def test_a_segment_that_cannot_be_deleted_does_not_bring_its_records_back(operations: tuple[str, ...]) -> None:
     """It was forgotten with its file in place, which the next start took for the beginning of the log."""
     fs = fresh()
     log_dir, log = make(fs)
     append(log, 9)
-    count = len(log.segments)
+    leaving = log.segments[:-1]
     log.advance_log_start(8)
-    fs.hook = lambda number, operation, path: OSError(errno.EROFS, "read-only") if operation == "remove" else None
-    with pytest.raises(StorageError):
-        log.apply_retention(1000)
-    assert not log_dir.is_offline
-    assert len(log.segments) == count
-    assert not any(segment.is_gone for segment in log.segments), "it would never be synced again"
+    fs.hook = lambda number, operation, path: OSError(errno.ENOSPC, "full") if operation in operations else None
+    assert log.apply_retention(1000) == len(leaving)
+    if "remove" in operations:
+        with pytest.raises(StorageError):
+            delete_files(log)
+        assert not log_dir.is_offline
+        assert not any(segment.is_gone for segment in leaving), "a start may find them, so they are to be flushed"
+    else:
+        delete_files(log)
+        assert [entry.name for entry in fs.list_directory("/data/t-0") if entry.name.endswith(".deleted")] == []
     fs.hook = None
-    assert log.apply_retention(1000) == count - 1
+    log_dir.checkpoint()
+    fs.kill()
+    log = open_dir(fs).logs["t", 0]
+    assert (log.log_start_offset, log.log_end_offset) == (8, 9)
+    assert len(log.segments) == (1 if operations == ("rename",) else len(leaving) + 1)
 
 
 def test_a_cut_below_the_start_of_the_log_lowers_the_start_on_the_disk() -> None:
@@ -174,6 +185,24 @@ def test_epochs_before_a_start_that_was_not_written_down_are_found_again() -> No
     log = open_dir(fs).logs["t", 0]
     assert log.log_start_offset == 0
     assert log.epochs.starts == ((0, 0), (1, 2), (2, 4), (3, 6), (4, 8))
+
+
+def test_a_crash_in_a_cut_below_the_start_leaves_the_epochs_of_what_stays() -> None:
+    """The epoch file knew only of epochs from the start of the log on, which was being cut away. So all
+    of them were dropped, and the records that stayed had none.
+    """
+    fs = fresh()
+    _, log = make(fs)
+    append(log, 9, leader_epoch=3)
+    log.advance_log_start(7)
+    append(log, 1, leader_epoch=4)
+    fs.hook = lambda number, operation, path: Crash() if operation == "truncate" else None
+    with pytest.raises(Crash):
+        log.truncate_to(5)
+    fs.kill()
+    log = open_dir(fs).logs["t", 0]
+    assert (log.log_start_offset, log.log_end_offset) == (5, 6)
+    assert log.epochs.starts == ((3, 5),)
 
 
 def test_a_compacted_log_that_is_cut_in_a_gap_ends_where_its_last_batch_does() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from runnel.storage.log_config import LogConfig
+from runnel.storage.retention import delete_files
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 LOG = "00000000000000000000.log"
@@ -300,6 +301,7 @@ def test_the_log_begins_at_its_first_segment_at_least(bench) -> None:
     base_offset = log.segments[2].base_offset
     log.advance_log_start(base_offset + 1)
     log.apply_retention(0)
+    delete_files(log)
     assert bench.open(SMALL).log_start_offset == base_offset
     assert bench.open(SMALL, log_start_offset=base_offset + 1).log_start_offset == base_offset + 1
 

@@ -1,6 +1,7 @@
 """Old segments go by age, by size and with the log's start; the rest stays."""
 
 from runnel.storage.log_config import LogConfig
+from runnel.storage.retention import delete_files
 
 
 def fill(bench, config: LogConfig, timestamps: list[int]):
@@ -38,6 +39,7 @@ def test_the_last_segment_goes_too_and_a_new_one_begins(bench) -> None:
     assert log.apply_retention(1102) == 1
     assert bases(log) == [2]
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+    delete_files(log)
     assert bench.files(".log") == [f"{2:020d}.log"]
     assert bench.append(log, b"c") == 2
     assert log.apply_retention(1102) == 0
@@ -77,6 +79,7 @@ def test_what_lies_before_the_log_s_start_goes_whatever_the_policy(bench) -> Non
     log.advance_log_start(2)
     assert log.apply_retention(2**60) == 2
     assert bases(log) == [2, 3, 4, 5]
+    delete_files(log)
     assert bench.files(".snapshot")[0] >= f"{2:020d}.snapshot"
     assert bench.files(".index") == [f"{base:020d}.index" for base in (2, 3, 4)]
 

@@ -8,6 +8,7 @@ from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import read_header, set_log_append_time
 from runnel.records.compression import Compression
 from runnel.storage.log_config import LogConfig
+from runnel.storage.retention import delete_files
 from runnel.storage.timestamp_lookup import LookupOvertaken
 
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=80)
@@ -109,6 +110,9 @@ def test_a_search_that_retention_overtakes_begins_again(bench) -> None:
     log.advance_log_start(10)
     assert log.apply_retention(0) > 1
     assert lookup.run() == (3, 3, 0)  # below the start by now, which whoever asked looks at
+    delete_files(log)
+    assert lookup.run() == (3, 3, 0)
+    bench.folder.deletions.finish(log.directory)
     for segment in lookup.segments:
         segment.forget()
     with pytest.raises(LookupOvertaken):

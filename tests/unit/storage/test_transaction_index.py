@@ -12,6 +12,7 @@ from runnel.records.transaction_filter import TransactionFilter
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.offset_index import CorruptIndex
+from runnel.storage.retention import delete_files, delete_segments
 from runnel.storage.transaction_index import ENTRY_SIZE, AbortedTransaction, TransactionIndex
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
@@ -148,7 +149,8 @@ def test_a_deleted_segment_takes_its_file_with_it(bench) -> None:
     log.roll()
     bench.append(log, b"x")
     assert bench.files("txnindex") == [FIRST_FILE]
-    log.delete_segments(1)
+    delete_segments(log, 1)
+    delete_files(log)
     assert bench.files("txnindex") == []
     assert log.aborted_transactions(6, 9) == []
 
