@@ -6,9 +6,11 @@ moves a partition elsewhere gives it a new generation, and what was fetched for 
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
+from uuid import UUID
 
 from runnel.client.place import Place
 from runnel.client.topic_partition import TopicPartition
+from runnel.protocol.primitive import ZERO_UUID
 
 NO_EPOCH = -1
 
@@ -30,6 +32,7 @@ class PartitionState:
         "place",
         "position",
         "target",
+        "topic_id",
     )
 
     def __init__(self, target: TopicPartition, place: Place, generation: int) -> None:
@@ -37,6 +40,7 @@ class PartitionState:
         self.is_paused = False
         self.is_busy = False  # something is being asked about it
         self.end_offset: int | None = None  # behind what may be read, as the last fetch told
+        self.topic_id: UUID | None = None  # of the topic that the position is in, once something was asked of it
         self.position = -1
         self.fetch_offset = -1
         self.place: Place | None = None
@@ -49,6 +53,7 @@ class PartitionState:
         """Go on elsewhere."""
         self.generation = generation
         self.error = None
+        self.topic_id = None
         if place.offset is None:
             self.place = place
         else:
@@ -65,6 +70,10 @@ class PartitionState:
         """The epoch of the last record that was handed out; -1 when it is not known."""
         last = self.position - 1
         return next((epoch for start, epoch in reversed(self.leader_epochs) if start <= last), NO_EPOCH)
+
+    def is_in(self, topic_id: UUID | None) -> bool:
+        """Whether the position is in the topic of this id, as far as ids are known; the name may be another's now."""
+        return self.topic_id is None or topic_id in (None, ZERO_UUID, self.topic_id)
 
     @property
     def lag(self) -> int | None:

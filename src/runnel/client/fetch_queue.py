@@ -97,9 +97,9 @@ class FetchQueue:
         with self.lock:
             if not self.assignment.is_current(state, generation) or state.place is not None:
                 return
-            epochs = state.leader_epochs
+            epochs, topic_id = state.leader_epochs, state.topic_id
             state.move(Place(state.position), self.assignment.next_generation())
-            state.leader_epochs = epochs
+            state.leader_epochs, state.topic_id = epochs, topic_id
             self._drop_stale()
         self.wake()
 

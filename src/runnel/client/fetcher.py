@@ -13,20 +13,22 @@ import time
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable
 from typing import Any
+from uuid import UUID
 
 from runnel.client.assignment import PartitionState
 from runnel.client.backoff import Deadline
 from runnel.client.cluster import Cluster
 from runnel.client.discovery import Discovery, find_topics
-from runnel.client.error import BrokerUnavailable, ClientError, RequestTimeout
+from runnel.client.error import BrokerUnavailable, ClientError, OffsetMissing, RequestTimeout
 from runnel.client.fetch import FetchOptions, build_fetches, fetch_version_max, read_fetched, readable_end
 from runnel.client.fetch_queue import Chunk, FetchQueue
 from runnel.client.locator import Locator
 from runnel.client.metadata import NO_LEADER
-from runnel.client.place import AT_EARLIEST, Place
+from runnel.client.place import AT_COMMITTED, AT_EARLIEST, Place
 from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.messages.fetch import FetchResponse, FetchResponsePartition
+from runnel.protocol.primitive import ZERO_UUID
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +106,7 @@ class Fetcher(FetchQueue):
             if self._discovery.is_due(now_s):
                 self._discovery.is_running = True
                 self._start(self._discover())
+            self._leave_old_topics()
             lost = [state for state in self.assignment if state.place is not None and not state.is_busy]
             if lost:
                 self._occupy(lost)
@@ -118,8 +121,26 @@ class Fetcher(FetchQueue):
                 if leader_id not in self._busy_leaders:
                     self._occupy(states)
                     self._busy_leaders.add(leader_id)
+                    for state in states:
+                        state.topic_id = state.topic_id or self._topic_id(state)
                     asked = {state.target: (state, state.generation, state.fetch_offset) for state in states}
                     self._start(self._fetch(leader_id, asked))
+
+    def _leave_old_topics(self) -> None:
+        """A topic that was deleted and made again is another one: no offset of the old one means anything in it."""
+        for state in [s for s in self.assignment if s.is_fetchable and not s.is_in(self._topic_id(s))]:
+            text = f"{state.target} was deleted and created again"
+            _log.warning("%s; going on in the new one", text)
+            # All of it was written since. In a group others may have begun with it, and the coordinator knows.
+            is_shared = self.locator.find_committed is not None
+            state.move(AT_COMMITTED if is_shared else AT_EARLIEST, self.assignment.next_generation())
+            if self._reset is None and not is_shared:
+                state.error = OffsetMissing(f"{text}; seek somewhere or set auto_offset_reset")
+            self._drop_stale()
+
+    def _topic_id(self, state: PartitionState) -> UUID | None:
+        topic = self._cluster.view.topics.get(state.target.topic)
+        return None if topic is None or topic.topic_id == ZERO_UUID else topic.topic_id
 
     def _idle_by_leader(self) -> dict[int, list[PartitionState]]:
         by_leader: dict[int, list[PartitionState]] = defaultdict(list)

@@ -77,11 +77,14 @@ class Group:
     def positions(self, targets: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """How far partitions have been handed out, all that are assigned if none is named."""
         chosen = None if targets is None else set(targets)
+        ids = {name: topic.topic_id for name, topic in self.cluster.view.topics.items()}
         with self._fetcher.lock:
             return {
                 state.target: OffsetAndMetadata(state.position, "", state.leader_epoch)
                 for state in self._fetcher.assignment
                 if state.place is None and state.position >= 0 and (chosen is None or state.target in chosen)
+                # Commits go by name, and a position in a topic that is gone would count in the one that has its name.
+                if state.is_in(ids.get(state.target.topic))
             }
 
     # --- on the loop: beginning and ending
@@ -215,7 +218,9 @@ class Group:
         )
 
     async def _find_places(self, targets: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        found = await self.committed(targets)
+        wanted = list(targets)
+        found = await self.committed(wanted)
+        self._committer.forget({target: None for target in wanted if target not in found})
         self._committer.note(found)
         return found
 

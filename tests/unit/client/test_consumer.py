@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import runnel
-from runnel.client.error import BootstrapError, ClientClosed
+from runnel.client.backoff import Deadline
+from runnel.client.error import BootstrapError, ClientClosed, OffsetMissing
 from runnel.client.fetch import readable_end
 from runnel.client.isolation import Isolation
 from runnel.protocol.messages.fetch import FetchResponsePartition
@@ -168,6 +169,43 @@ def test_a_reset_may_be_a_time_ago(bootstrap: str, make_topic: MakeTopic, face: 
         assert consumer.position(topic, 0) == 4, "no record is as young"
     with pytest.raises(runnel.ConfigError, match="by_duration:PT1H30M"):
         face.consumer(bootstrap, auto_offset_reset="by_duration:1h")
+
+
+def make_again(bootstrap: str, topic: str) -> None:
+    """Delete a topic and create it anew; brokers may take a moment for either."""
+    deadline = Deadline(30_000)
+    with runnel.Admin(bootstrap) as admin:
+        assert admin.delete_topics([topic]) == {topic: None}
+        while isinstance(admin.create_topics([runnel.NewTopic(topic, 1, 1)])[topic], runnel.ApiError):
+            assert not deadline.is_over
+
+
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(
+    bootstrap: str, make_topic: MakeTopic, face: Face
+) -> None:
+    """Offset 3 of the old topic was taken for offset 3 of the new one, and what lay before was skipped."""
+    topic = make_topic()
+    fill(bootstrap, topic, 3)
+    with face.consumer(bootstrap, auto_offset_reset="latest").assign([(topic, 0, 0)]) as consumer:
+        assert values(take(consumer, 3)) == [0, 1, 2]
+        make_again(bootstrap, topic)
+        fill(bootstrap, topic, 7)
+        assert values(take(consumer, 7)) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_without_a_reset_a_topic_that_is_made_again_is_an_error(
+    bootstrap: str, make_topic: MakeTopic, face: Face
+) -> None:
+    topic = make_topic()
+    fill(bootstrap, topic, 3)
+    with face.consumer(bootstrap, auto_offset_reset="none").assign([(topic, 0, 0)]) as consumer:
+        assert values(take(consumer, 3)) == [0, 1, 2]
+        make_again(bootstrap, topic)
+        fill(bootstrap, topic, 7)
+        with pytest.raises(OffsetMissing, match=f"{topic}-0 was deleted and created again"):
+            take(consumer, 1)
+        consumer.seek(topic, 0, 5)
+        assert values(take(consumer, 2)) == [5, 6]
 
 
 def test_lag_is_what_is_left_to_hand_out(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:

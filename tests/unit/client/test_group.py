@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import runnel
 from runnel.client.backoff import Deadline
 from runnel.client.error import CommitFailed, OffsetMissing
+from runnel.client.metadata import EMPTY_VIEW, Topic
 from runnel.protocol.api_key import ApiKey
 
 from .conftest import find_membership
@@ -278,6 +280,37 @@ def test_a_group_without_a_commit_may_begin_some_time_ago(group_broker: str, sha
         for number, age_h in enumerate((50, 3, 2)):
             producer.send(topic, b"%d" % number, timestamp_ms=now_ms - age_h * 3_600_000)
     assert numbers(read(member(auto_offset_reset="by_duration:P1D").subscribe(topic), 2)) == [1, 2]
+
+
+def test_a_topic_that_is_made_again_is_read_from_its_beginning_and_committed_anew(
+    group_broker: str, shared: Shared, member: Make
+) -> None:
+    """What was committed for the old topic counted for the new one."""
+    topic = shared(1, 4)
+    consumer = member().subscribe(topic)
+    assert numbers(read(consumer, 4)) == [0, 1, 2, 3]
+    consumer.commit()
+    deadline = Deadline(PATIENCE_MS)
+    with runnel.Admin(group_broker) as admin:
+        assert admin.delete_topics([topic]) == {topic: None}
+        while isinstance(admin.create_topics([runnel.NewTopic(topic, 1, 1)])[topic], runnel.ApiError):
+            assert not deadline.is_over
+    with runnel.Producer(group_broker) as producer:
+        for number in range(10, 14):
+            producer.send(topic, b"%d" % number)
+    assert numbers(read(consumer, 4)) == [10, 11, 12, 13]
+    consumer.unsubscribe()  # with an automatic commit, though the same offset was committed before
+    assert consumer.committed([(topic, 0)])[topic, 0].offset == 4
+
+
+@pytest.mark.parametrize(("topic_id", "offset"), [(1, 5), (2, None), (0, 5)])
+def test_a_position_in_a_topic_that_is_gone_is_not_committed(topic_id: int, offset: int | None) -> None:
+    with runnel.Consumer("127.0.0.1:1", group_id="g").assign([("t", 0, 5)]) as consumer:
+        core = consumer._core
+        core.fetcher.assignment.find(("t", 0)).topic_id = uuid.UUID(int=1)
+        core.cluster.view = replace(EMPTY_VIEW, topics={"t": Topic("t", uuid.UUID(int=topic_id), False, ())})
+        found = core.joined_group().positions()
+        assert {target: at.offset for target, at in found.items()} == ({} if offset is None else {("t", 0): offset})
 
 
 def test_what_a_callback_raises_reaches_the_reader_once(shared: Shared, member: Make) -> None:
