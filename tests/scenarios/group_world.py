@@ -14,13 +14,15 @@ from uuid import UUID
 
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import TopicRecord
+from runnel.machines.group.classic_group import ClassicGroup
 from runnel.machines.group.classic_setting import ClassicGroupSetting
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
 from runnel.machines.group.coordinator import GroupCoordinator
 from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller
+from runnel.machines.group.group_description import describe_group
 from runnel.machines.group.offset_coordinator import OffsetSetting
-from runnel.machines.group.record.format import decode_record, encode_record
+from runnel.machines.group.record.format import decode_record, encode_record, newest
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
 from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -102,6 +104,7 @@ class World:
     def __post_init__(self) -> None:
         self.image = ClusterImage()
         self.log: list[tuple[bytes, bytes | None]] = []
+        self._batch_ends: list[int] = []
         self.trace: list[str] = []
         self.is_up = True
         self._incarnation = 0
@@ -115,11 +118,26 @@ class World:
         machine = GroupCoordinator(
             ClassicGroupSetting(), OffsetSetting(), self.new_id, self.image, lambda _: self.setting
         )
-        for key, value in self.log:
-            machine.replay(decode_record(key, value))
+        for start, end in itertools.pairwise(self._cut()):
+            for key, value in newest(self.log[start:end]).items():
+                machine.replay(decode_record(key, value))
+        self._check_loaded(machine)
         self.machine = machine
         self._carry_out(machine.on_loaded(self.clock.now_ms))
         return machine
+
+    def _cut(self) -> list[int]:
+        """Where pieces of the log begin and end that are read at once: anywhere between two batches."""
+        random = Random(len(self.log))  # not the clock's, which must go on as if nothing had been asked
+        cuts = random.sample(self._batch_ends, min(random.randrange(4), len(self._batch_ends)))
+        return [0, *sorted(cuts), len(self.log)]
+
+    def _check_loaded(self, machine: GroupCoordinator) -> None:
+        """What was left out must make no difference."""
+        whole = GroupCoordinator(ClassicGroupSetting(), OffsetSetting(), str, self.image, lambda _: self.setting)
+        for key, value in self.log:
+            whole.replay(decode_record(key, value))
+        assert _state(machine) == _state(whole)
 
     def new_id(self) -> str:
         return f"id{next(self._ids)}"
@@ -151,6 +169,7 @@ class World:
         for encoded in map(encode_record, decision.records):
             self.log.append(encoded)
             self.machine.replay(decode_record(*encoded))
+        self._batch_ends.append(len(self.log))
         for reply in decision.replies:
             self._send(reply.token, reply.response)
 
@@ -283,3 +302,15 @@ def refusal(request: object, error: ErrorCode) -> Message:
     assert isinstance(request, Request)
     answer = ANSWERS[type(request.message)]
     return answer(error_code=error)
+
+
+def _state(machine: GroupCoordinator) -> dict[str, Any]:
+    """All that a coordinator knows from its log, in an order of its own."""
+    groups: dict[str, Any] = {}
+    for group_id, group in machine.groups.items():
+        if isinstance(group, ClassicGroup):
+            groups[group_id] = described = describe_group(group)
+            described.members.sort(key=lambda member: member.member_id)
+        else:
+            groups[group_id] = vars(group)
+    return {"offsets": sorted(machine.offsets.store.entries(), key=lambda entry: entry[:3]), **groups}

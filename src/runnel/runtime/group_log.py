@@ -4,16 +4,37 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
+from typing import NamedTuple
 
-from runnel.machines.group.record.format import CorruptRecord, Record, UnknownRecord, decode_record, encode_record
+from runnel.machines.group.record.format import (
+    CorruptRecord,
+    Record,
+    UnknownRecord,
+    decode_record,
+    encode_record,
+    newest,
+)
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import read_header
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
-from runnel.records.record import read_batches, read_records
+from runnel.records.record import read_batches
+from runnel.records.row_tuple import read_tuples
 from runnel.runtime.partition import ACKS_ALL, Partition
 
 log = logging.getLogger("runnel.runtime")
+
+
+class _Stored(NamedTuple):
+    """A record as `read_tuples` makes it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: object
 
 
 class GroupLog:
@@ -56,16 +77,18 @@ class GroupLog:
             yield records
 
     def _decode(self, data: bytes | bytearray | memoryview, offset: int) -> tuple[list[Record], int]:
-        """The records in some bytes of the log, and the offset behind them."""
-        records: list[Record] = []
+        """What counts of the records in some bytes of the log, and the offset behind them."""
+        entries: list[tuple[bytes, _Stored]] = []
         next_offset = self.partition.high_watermark  # compaction may have emptied the rest
         for position, header in read_batches(data):
             next_offset = header.last_offset + 1
             if header.is_control or header.is_transactional:
                 continue  # offsets of transactions count when their transaction is committed, which nobody can do yet
-            for stored in read_records(data, position):
-                if stored.offset >= offset and stored.key is not None:
-                    self._decode_one(stored.offset, stored.key, stored.value, records)
+            batch = read_tuples(data, position, header, offset, _Stored, "", 0)
+            entries += [(stored.key, stored) for stored in batch if stored.key is not None]
+        records: list[Record] = []
+        for key, stored in newest(entries).items():
+            self._decode_one(stored.offset, key, stored.value, records)
         return records, next_offset
 
     def _decode_one(self, offset: int, key: bytes, value: bytes | None, records: list[Record]) -> None:

@@ -220,13 +220,12 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if value is not None:
             self.put(
-                replace(
-                    member or ConsumerMember(member_id),
-                    epoch=value.member_epoch,
-                    previous_epoch=value.previous_member_epoch,
-                    state=member_state(value),
-                    assigned=partition_epochs(value.assigned_partitions, value.member_epoch),
-                    pending_revocation=partition_epochs(value.partitions_pending_revocation, value.member_epoch),
+                (member or ConsumerMember(member_id)).placed(
+                    value.member_epoch,
+                    value.previous_member_epoch,
+                    member_state(value),
+                    partition_epochs(value.assigned_partitions, value.member_epoch),
+                    partition_epochs(value.partitions_pending_revocation, value.member_epoch),
                 )
             )
         elif member is not None:

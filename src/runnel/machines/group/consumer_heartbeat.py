@@ -132,7 +132,7 @@ def _update(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, call
 
 def note_member(change: Change, former: ConsumerMember, member: ConsumerMember) -> bool:
     """Write down what changed about a member; whether its topic names did."""
-    if member == former:
+    if member is former or member == former:  # the first nearly always, and the second looks at every field
         return False
     change.write(member_record(change.group.group_id, member))
     return member.topic_names != former.topic_names
@@ -152,7 +152,7 @@ def move(
     group = change.group
     target = Target(epoch, assignment, change.topic_ids_of(member), group.is_free)
     moved = reconcile(member, target, owned, subscription_changed)
-    if moved == member:
+    if moved is member or moved == member:
         return member
     change.write(current_record(group.group_id, moved))
     if moved.classic is None:

@@ -207,7 +207,8 @@ class OffsetCoordinator:
         if not isinstance(key, OffsetCommitKey):
             return False
         if isinstance(value, OffsetCommitValue):
-            self.groups.setdefault(key.group, ClassicGroup(key.group))
+            if key.group not in self.groups:
+                self.groups[key.group] = ClassicGroup(key.group)
             self.store.replay(key, value)
         else:
             self.store.replay(key, None)

@@ -31,6 +31,7 @@ from runnel.machines.group.record.format import (
     UnknownRecord,
     decode_record,
     encode_record,
+    newest,
 )
 from runnel.machines.group.record.offset import (
     LegacyOffsetCommitKey,
@@ -232,3 +233,9 @@ def test_every_prefix_of_every_record_is_refused() -> None:
         for size in range(len(value or b"")):
             with pytest.raises(CorruptRecord):
                 decode_record(key, (value or b"")[:size])
+
+
+def test_of_records_in_a_row_the_last_of_each_key_counts_where_it_stood() -> None:
+    row = [(b"a", 1), (b"b", 2), (b"a", None), (b"c", 3), (b"b", 4)]
+    assert list(newest(row).items()) == [(b"a", None), (b"c", 3), (b"b", 4)]
+    assert newest([]) == {}

@@ -49,6 +49,27 @@ async def test_a_restart_finds_groups_and_offsets_again(is_killed: bool) -> None
         assert (await client.ask(beat)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize("piece_bytes", ["200", "5242880"], ids=["in pieces", "at once"])
+async def test_what_was_written_last_counts_however_the_log_is_read(piece_bytes: str) -> None:
+    machine = BrokerInMemory()
+    async with coordinator(machine) as client:
+        topic_id = await client.create("t", 1)
+        member_id = await enter(client)
+        for number in range(20):
+            request = commit("g", "t", topic_id, 9)
+            request.member_id, request.generation_id_or_member_epoch = member_id, 1
+            request.topics[0].partitions[0].committed_offset = number
+            await client.ask(request, 9)
+            await client.ask(commit(f"gone-{number % 3}", "t", topic_id, 9), 9)
+            await client.ask(DeleteGroupsRequest(groups_names=[f"gone-{number % 3}"]))
+        await machine.kill(client.broker)
+    async with coordinator(machine, offsets_load_buffer_size=piece_bytes) as client:
+        assert [group.group_id for group in (await client.ask(ListGroupsRequest())).groups] == ["g"]
+        assert (await client.ask(fetch_old(), 7)).topics[0].partitions[0].committed_offset == 19
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+        assert (await client.ask(beat)).error_code == 0
+
+
 async def test_while_it_loads_a_coordinator_says_so() -> None:
     machine = BrokerInMemory()
     async with coordinator(machine) as client:
