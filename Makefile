@@ -34,7 +34,7 @@ test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the cli
 	RUNNEL_TEST_TARGET=kafka $(BIN)/python -m pytest tests/unit/client
 
 test-groups: $(VENV)/.dev ## groups of every client whose members are killed as RECORDS (100000) flow through each
-	GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 tests/clients/test_groups.py
+	GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 -rP tests/clients/test_groups.py
 
 simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SEED and SEEDS choose others
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)

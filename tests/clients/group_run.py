@@ -147,6 +147,7 @@ class GroupRun:
         self._read: list[set[int]] = [set() for _ in range(PARTITION_COUNT)]
         self._read_below = [0] * PARTITION_COUNT
         self._dead: list[Member] = []
+        self.read_count = 0  # with those that were read again
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(name, PARTITION_COUNT, 1)])[name].result(20)
         self.members = [self._start(client) for client in plan.clients]
@@ -226,6 +227,7 @@ class GroupRun:
         for member in (*self.members, *self._dead):
             for partition, offset in member.take_lines():
                 self._read[partition].add(offset)
+                self.read_count += 1
         for partition, offset in committed.items():
             assert offset >= self._committed[partition], f"the commit of {partition} went back to {offset}; {self}"
             self._committed[partition] = offset

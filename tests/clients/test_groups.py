@@ -79,7 +79,11 @@ def _run(plan: Plan, bootstrap: str, folder: Path) -> None:
             group.replace(kill % len(plan.clients))
             group.wait_until_all_read(TIMEOUT_S)
         group.wait_until_sent(RECORD_COUNT, TIMEOUT_S)
-        assert group.finish(TIMEOUT_S) >= RECORD_COUNT
+        count = group.finish(TIMEOUT_S)
+        assert count >= RECORD_COUNT
+        members = " + ".join(dict.fromkeys(plan.clients))
+        again = group.read_count - count
+        print(f"{members} | {plan.protocol} | {len(plan.clients)} | {count:,} | {kill_count} | {again:,}")
 
 
 ALONE = [
