@@ -123,6 +123,7 @@ def check_consistent(fs: FileSystem, log: Log, found: list[Sent]) -> None:
     _check_times(log, visible)
     _check_epochs(log, visible)
     _check_producers(log, visible)
+    _check_aborted(log, visible)
     _check_indexes(fs, log, found)
 
 
@@ -203,6 +204,18 @@ def _check_producers(log: Log, visible: list[Sent]) -> None:
         is_compacted = log.config.cleanup_policy_compact and last_offset < log.log_end_offset
         is_cut = is_compacted or (bool(visible) and visible[0].base_offset <= last_offset < visible[0].next_offset)
         require(is_cut or not is_gone, f"producer {producer_id} is known up to {last_offset}, where nothing of it is")
+
+
+def _check_aborted(log: Log, visible: list[Sent]) -> None:
+    """Every transaction that begins and is aborted among the batches is known to readers of committed records."""
+    if log.config.cleanup_policy_compact:
+        return
+    replayed = ProducerState(log.producers.expiration_ms)
+    aborted = [replayed.replay(sent.header, sent.base_offset, sent.data) for sent in visible]
+    known = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+    for transaction in filter(None, aborted):
+        is_known = any(transaction.last_offset == other.last_offset for other in known)
+        require(is_known, f"{transaction} was aborted, but that is not among {known}")
 
 
 def _check_producer(log: Log, known: ProducerEntry, entry: ProducerEntry) -> None:

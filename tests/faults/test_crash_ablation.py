@@ -19,6 +19,7 @@ from runnel.storage.error import StorageError
 from runnel.storage.flush import Flush
 from runnel.storage.folder import Folder
 from runnel.storage.fs import FileSystem
+from runnel.storage.log import Log
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import SegmentFile
 
@@ -88,6 +89,10 @@ def flush_without_what_left(patch: Patch) -> None:
     patch.setattr(Flush, "run", run_without)
 
 
+def write_down_the_end_of_what_is_flushed(patch: Patch) -> None:
+    patch.setattr(Log, "checkpoint_offset", property(lambda self: self.recovery_point))
+
+
 def keep_the_clean_mark(patch: Patch) -> None:
     patch.setattr(
         log_dir, "take_clean_mark", lambda fs, path: fs.exists(os.path.join(path, checkpoint.CLEAN_FILE_NAME))
@@ -119,6 +124,7 @@ ABLATIONS: list[tuple[Callable[[Patch], None], str]] = [
     (leave_checkpoints_above_the_end, "kill"),
     (delete_the_newest_first, "power"),
     (flush_without_what_left, "power"),
+    (write_down_the_end_of_what_is_flushed, "power"),
     (keep_the_clean_mark, "kill"),
     (keep_snapshots_of_what_was_cut, "kill"),
     (keep_epochs_of_what_was_cut, "kill"),

@@ -15,6 +15,7 @@ class Flush(NamedTuple):
     segments: tuple[Segment, ...]
     paths: tuple[str, ...]
     end_offset: int
+    sealed_offset: int  # below, index files are synced as well
     truncation_count: int
     name_count: int
     has_new_names: bool = True

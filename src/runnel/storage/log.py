@@ -12,8 +12,7 @@ What may run elsewhere is given away as a value: `FileRange.read`, `Flush.run` a
 `TimestampLookup.run`.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from runnel.base.clock import Clock
 from runnel.base.invariant import invariant
@@ -33,6 +32,7 @@ from runnel.storage.producer_state import ProducerState
 from runnel.storage.roll import must_roll
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import LOG_SUFFIX
+from runnel.storage.segment_row import segment_number
 from runnel.storage.segment_swap import SwapDesk
 from runnel.storage.timestamp_lookup import TimestampLookup, TimestampOffset
 from runnel.storage.transaction_index import AbortedTransaction, TransactionIndex
@@ -67,6 +67,8 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
+        # Segments below are on the disk with all their files, of the others perhaps only the batches.
+        self._sealed_offset = segments[segment_number(segments, recovery_point)].base_offset
         # Up to where the newest flush reaches or will reach, and whether flush.messages were appended since.
         self._flush_offset = recovery_point
         self.is_flush_wanted = False
@@ -154,17 +156,7 @@ class Log:
         self._name_count += 1
         self.segments.append(segment)
         self._active = segment
-        if self.recovery_point == self.log_end_offset:
-            self._flush_sealed(old)
         return segment
-
-    def _flush_sealed(self, segment: Segment) -> None:
-        """Flush a segment whose batches are flushed but whose index files are new.
-
-        From now on the recovery point is that of the next segment, so no start will scan this one.
-        """
-        paths = (*segment.index_paths(), snapshot_path(self.directory, self.log_end_offset))
-        Flush(self._folder, self.directory, (segment,), paths, self.log_end_offset, 0, 0).run()
 
     def _create_segment(self, base_offset: int) -> Segment:
         interval_bytes, now_ms = self.config.index_interval_bytes, self._clock.now_ms()
@@ -224,7 +216,7 @@ class Log:
 
     def _floor(self, offset: int) -> int:
         """The number of the segment that `offset` belongs to."""
-        return _floor(self.segments, offset)
+        return segment_number(self.segments, offset)
 
     def _end_offset(self, number: int) -> int:
         """The offset at which the segment of that number ends."""
@@ -293,14 +285,28 @@ class Log:
     @property
     def has_unflushed_segment(self) -> bool:
         """Whether a sealed segment waits for its flush, which Kafka starts at each roll."""
-        return self.recovery_point < self._active.base_offset
+        return self._sealed_offset < self._active.base_offset
+
+    @property
+    def checkpoint_offset(self) -> int:
+        """The recovery point to be written down: a start scans the segment that it is in.
+
+        It stays inside the first segment whose index files are not synced. That one may be sealed a moment
+        after its last batch was flushed, and without a scan nobody would know whether they are whole.
+        """
+        # Another thread may ask, so what may grow is looked at first.
+        sealed_offset, end_offset, segments = self._sealed_offset, self.log_end_offset, tuple(self.segments)
+        following = segment_number(segments, sealed_offset) + 1
+        if following < len(segments):
+            end_offset = segments[following].base_offset
+        return min(self.recovery_point, max(sealed_offset, end_offset - 1))
 
     def begin_flush(self, *, sealed_only: bool = False) -> Flush:
         """What has to be synced. Run it anywhere, then give it to `end_flush`."""
         segments = self.segments
         if self._folder.deletions.is_leaving(self.directory):
             segments = [*self._folder.deletions.leaving(self.directory), *segments]
-        segments = segments[_floor(segments, self.recovery_point) :]
+        segments = segments[segment_number(segments, min(self.recovery_point, self._sealed_offset)) :]
         paths = [path for segment in segments[:-1] for path in segment.index_paths()]
         paths += [snapshot_path(self.directory, segment.base_offset) for segment in segments[1:]]
         if sealed_only:
@@ -314,6 +320,7 @@ class Log:
             tuple(segment for segment in segments if segment.is_unsynced),
             tuple(paths),
             end_offset,
+            self._active.base_offset,
             self.truncation_count,
             self._name_count,
             self._name_count > self._synced_name_count,
@@ -323,6 +330,7 @@ class Log:
         """Take note that a flush ran. One that a truncation overtook says nothing any more."""
         if flush.truncation_count == self.truncation_count:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
+            self._sealed_offset = max(self._sealed_offset, flush.sealed_offset)
             self._synced_name_count = max(self._synced_name_count, flush.name_count)
         self.flushed_ms = self._clock.monotonic_ms()
 
@@ -402,6 +410,7 @@ class Log:
     def _after_truncation(self) -> None:
         fs, end_offset = self._folder.fs, self.log_end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
+        self._sealed_offset = min(self._sealed_offset, self._active.base_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.epochs.truncate_end(end_offset)
         remove_snapshots(fs, self.directory, above=end_offset)
@@ -443,6 +452,7 @@ class Log:
             retention.delete_files(self)
             self._folder.deletions.finish(self.directory)
         if self._has_no_news():
+            self._sealed_offset = self.log_end_offset
             self.abandon()
             return
         with self._folder.judging():
@@ -452,7 +462,7 @@ class Log:
             write_snapshot(self._folder.fs, self.directory, self.log_end_offset, self.producers)
             flush = self.begin_flush()
             paths = (*flush.paths, *self._active.index_paths(), snapshot_path(self.directory, self.log_end_offset))
-            flush = flush._replace(paths=paths, has_new_names=True)
+            flush = flush._replace(paths=paths, has_new_names=True, sealed_offset=self.log_end_offset)
             flush.run()
             self.end_flush(flush)
             self.abandon()
@@ -482,11 +492,3 @@ class Log:
 
 def _nothing() -> None:
     pass
-
-
-def _floor(segments: Sequence[Segment], offset: int) -> int:
-    return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -322,7 +322,7 @@ class LogDir:
 
     def _write_recovery_points(self) -> None:
         with self._checkpoint_lock:
-            points = {key: log.recovery_point for key, log in tuple(self.logs.items())}
+            points = {key: log.checkpoint_offset for key, log in tuple(self.logs.items())}
             write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:

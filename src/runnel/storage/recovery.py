@@ -14,7 +14,6 @@ knowledge of what was flushed, every gap in a log that may be compacted is.
 
 import logging
 import os
-from bisect import bisect_right
 from contextlib import suppress
 
 from runnel.base.clock import Clock
@@ -32,6 +31,7 @@ from runnel.storage.producer_state import ProducerState
 from runnel.storage.salvage import walk_stretches
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import INDEX_SUFFIXES, LOG_SUFFIX
+from runnel.storage.segment_row import segment_number
 from runnel.storage.segment_swap import finish_swap
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class _Opening:
         """Check every batch from the segment of the recovery point on, and cut at the first bad byte."""
         if not self._segments:
             return
-        first = max(0, bisect_right(self._segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
+        first = segment_number(self._segments, recovery_point)
         base_offset = self._segments[first].base_offset
         self._rebuild_producers(self._segments[:first], base_offset)
         self.end_offset = base_offset
