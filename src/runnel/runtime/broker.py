@@ -34,7 +34,7 @@ from runnel.runtime.log_compaction import LogCompaction
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
-from runnel.storage.folder_identity import ForeignFolder, check_identity, read_identity, write_identity
+from runnel.storage.folder_identity import ForeignFolder, find_new_folders, read_identity, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
 from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log_dir import LogDir
@@ -92,11 +92,11 @@ class Broker:
         self._apply_dynamic_config()
         self.cluster_id = await load_cluster_id(self.metadata.store)
         # All folders are looked at before any of them is touched.
-        is_new = {path: self._is_new_folder(path) for path in self.config.log_directories}
+        folders = [str(path) for path in self.config.log_directories]
+        new_folders = find_new_folders(self._fs, folders, self.cluster_id, self.broker_id)
         await self._open_log_dirs()
-        for path in self.config.log_directories:
-            if is_new[path]:
-                write_identity(self._fs, str(path), self.cluster_id, self.broker_id, uuid4())
+        for folder in new_folders:
+            write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
         self.replicas = Replicas(
             self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker, self.worker
@@ -171,9 +171,6 @@ class Broker:
             )
         self._fs.make_directory(str(folder))
         return EmbeddedStore(folder / STORE_FILE_NAME)
-
-    def _is_new_folder(self, path: Path) -> bool:
-        return check_identity(self._fs, str(path), self.cluster_id, self.broker_id) is None
 
     async def _open_log_dirs(self) -> None:
         """Open all folders, at the same time: each may be on a disk of its own."""

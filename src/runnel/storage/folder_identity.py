@@ -8,6 +8,7 @@ that holds logs and says nothing.
 
 import base64
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -66,6 +67,27 @@ def check_identity(fs: FileSystem, folder: str, cluster_id: str, node_id: int) -
     if identity.node_id != node_id:
         raise ForeignFolder(f"{path} says that the logs are of broker {identity.node_id}, not of {node_id}")
     return identity
+
+
+def find_new_folders(fs: FileSystem, folders: Sequence[str], cluster_id: str, node_id: int) -> list[str]:
+    """Those of a broker's folders that are nobody's yet. Raises `ForeignFolder` if one is not that broker's.
+
+    Two folders with one id are a folder and a copy of it, with the same logs in both.
+    """
+    new = []
+    known: dict[str, str] = {}
+    for folder in folders:
+        identity = check_identity(fs, folder, cluster_id, node_id)
+        if identity is None:
+            new.append(folder)
+        elif identity.directory_id is not None:
+            other = known.setdefault(identity.directory_id, folder)
+            if other != folder:
+                raise ForeignFolder(
+                    f"{folder} and {other} say in {META_FILE_NAME} that they are the same folder, with "
+                    f"the directory.id {identity.directory_id}; if one is a copy, take it out of log.dirs"
+                )
+    return new
 
 
 def write_identity(fs: FileSystem, folder: str, cluster_id: str, node_id: int, directory_id: UUID) -> None:

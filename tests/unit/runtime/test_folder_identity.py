@@ -97,6 +97,32 @@ async def test_a_foreign_second_folder_leaves_the_first_alone() -> None:
     assert machine.fs.exists("/data/.kafka_cleanshutdown")
 
 
+async def test_a_folder_and_a_copy_of_it_are_refused_and_untouched() -> None:
+    """Kafka refuses them as well. Both have the same logs, and one of each would be served at random."""
+    machine = await make_machine()
+    machine.fs.make_directory("/more")
+    machine.fs.make_directory("/copy")
+    for folder in ("/more", "/copy"):
+        machine.fs.write_file(f"{folder}/meta.properties", machine.fs.read_file(META) or b"")
+    machine.fs.write_file("/more/meta.properties", (machine.fs.read_file(META) or b"") + b"directory.id=other\n")
+    with pytest.raises(ForeignFolder, match=r"/copy and /data say .* that they are the same folder"):
+        await machine.start(log_dirs="/data,/more,/copy")
+    assert machine.fs.exists("/data/.kafka_cleanshutdown")
+    machine.fs.write_file("/copy/meta.properties", (machine.fs.read_file(META) or b"") + b"directory.id=third\n")
+    async with machine.running(log_dirs="/data,/more,/copy") as broker:
+        assert stored(broker) == [b"a"]
+
+
+async def test_folders_from_before_they_had_ids_are_no_copies() -> None:
+    machine = await make_machine()
+    cluster_id = (read_properties(machine.fs, META) or {})["cluster.id"]
+    machine.fs.make_directory("/more")
+    for folder in ("/data", "/more"):
+        machine.fs.write_file(f"{folder}/meta.properties", f"version=1\ncluster.id={cluster_id}\nnode.id=1\n".encode())
+    async with machine.running(log_dirs="/data,/more") as broker:
+        assert len(broker.log_dirs) == 2
+
+
 async def test_the_file_of_a_broker_with_zookeeper_is_read() -> None:
     machine = await make_machine()
     cluster_id = (read_properties(machine.fs, META) or {})["cluster.id"]
