@@ -82,6 +82,10 @@ FRAME_PIECE_JOINED_BYTES_MAX = 16 * 1024
 SCAN_CHUNK_BYTES = MIB
 LOOKUP_CHUNK_BYTES = 8192
 
+# How much of a log's end is searched, once after a start, for batches that a producer repeats. It happens on the event
+# loop; the at most four batches before a producer's last are hardly ever further away.
+RECALL_BYTES_MAX = 4 * MIB
+
 # Logs compacted at the same time, however many log.cleaner.threads asks for: the disk and the interpreter are shared.
 COMPACTION_THREADS_MAX = 16
 

@@ -12,6 +12,8 @@ from runnel.records.batch import BatchHeader, read_header, set_log_append_time
 from runnel.runtime.group_commit import FlushEnd, GroupCommit
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
+from runnel.storage.producer_replay import recall_batches
+from runnel.storage.producer_state import Duplicate
 from runnel.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
 
 log = logging.getLogger("runnel.runtime")
@@ -62,7 +64,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.high_watermark = storage.log_end_offset
         self.is_retired = False
-        self._waiters: set[AppendWaiter] = set()
+        self._waiters: dict[AppendWaiter, None] = {}  # told in the order in which they came
         self._worker = worker
         self._commit: GroupCommit | None = None
         self._failing = False
@@ -92,7 +94,7 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self.config.min_insync_replicas}",
             )
-        if duplicate := self.log.producers.check(header):
+        if duplicate := self._find_duplicate(header):
             # It may be one whose flush failed.
             self._check_online()
             return Appended(duplicate.base_offset, duplicate.timestamp if self._stamps_batches else NO_TIMESTAMP)
@@ -107,6 +109,16 @@ class Partition:
         else:
             self._advance_high_watermark(self.log.log_end_offset, len(batch))
         return Appended(base_offset, log_append_time)
+
+    def _find_duplicate(self, header: BatchHeader) -> Duplicate | None:
+        producers = self.log.producers
+        try:
+            return producers.check(header)
+        except ApiError as error:
+            is_stale = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            if not is_stale or not recall_batches(producers, self.log.segments):
+                raise
+        return producers.check(header)
 
     @property
     def flush_end(self) -> FlushEnd | None:
@@ -141,10 +153,10 @@ class Partition:
         return self.log.log_start_offset
 
     def wait(self, waiter: AppendWaiter) -> None:
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
 
     def stop_waiting(self, waiter: AppendWaiter) -> None:
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     def retire(self) -> None:
         """Take no more records, because the topic is gone; some who hold this partition do not know yet."""

@@ -1,12 +1,15 @@
 """Producer state from the newest snapshot and the batches after it."""
 
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
+from runnel.base.limits import RECALL_BYTES_MAX
 from runnel.protocol.errors import ApiError
+from runnel.records.batch import BatchHeader
 from runnel.storage.fs import FileSystem
 from runnel.storage.producer_snapshot import load_newest_snapshot
-from runnel.storage.producer_state import ProducerState
+from runnel.storage.producer_state import REMEMBERED_BATCH_COUNT, ProducerBatch, ProducerState
 from runnel.storage.segment import Segment
 from runnel.storage.transaction_index import TransactionIndex
 
@@ -56,3 +59,43 @@ def replay_segment(
             transaction = producers.replay(header, header.base_offset, batch)
             if transaction is not None and aborted is not None:
                 aborted.append(transaction)
+
+
+def recall_batches(producers: ProducerState, segments: Sequence[Segment]) -> bool:
+    """Look in the log for the batches that snapshots do not tell of; False if there are no such producers.
+
+    A snapshot has only the last batch of a producer, which may have sent five before it heard of the first. If the
+    broker restarts in between, Kafka refuses the repeats of the other four as out of order, and the producer sends
+    them under another epoch: then they are in the log twice.
+    """
+    partial = {entry.producer_id: entry for entry in producers.entries.values() if entry.is_partial}
+    found: dict[int, list[ProducerBatch]] = {producer_id: [] for producer_id in partial}
+    for header in _tail_headers(segments) if partial else ():
+        entry = partial.get(header.producer_id)
+        if entry is None or header.is_control or header.producer_epoch != entry.producer_epoch:
+            continue
+        if header.base_offset < entry.batches[0].base_offset:
+            place = (header.base_offset, header.last_offset, header.max_timestamp)
+            found[header.producer_id].append(ProducerBatch(header.base_sequence, header.last_sequence, *place))
+    for producer_id, entry in partial.items():
+        batches = [*found[producer_id], *entry.batches]
+        entry.batches = deque(batches[-REMEMBERED_BATCH_COUNT:], maxlen=REMEMBERED_BATCH_COUNT)
+        entry.is_partial = False
+    return bool(partial)
+
+
+def _tail_headers(segments: Sequence[Segment]) -> Iterator[BatchHeader]:
+    """The headers of about the last batches of a log, as far as they can be read."""
+    starts: list[tuple[Segment, int]] = []
+    room_bytes = RECALL_BYTES_MAX
+    for segment in reversed(segments):
+        above = segment.offset_above(segment.size_bytes - room_bytes) if segment.size_bytes > room_bytes else None
+        starts.append((segment, segment.base_offset if above is None else above))
+        room_bytes -= segment.size_bytes
+        if room_bytes <= 0:
+            break
+    for segment, offset in reversed(starts):
+        try:
+            yield from (header for _, header in segment.headers_from(offset))
+        except ApiError as error:
+            logger.warning("producer state is incomplete: %s", error.message)

@@ -68,6 +68,7 @@ def _decode_entry(fields: tuple[int, ...]) -> ProducerEntry:
         # A negative last sequence is that of a batch without sequence numbers.
         base_sequence = last_sequence if last_sequence < 0 else (last_sequence - delta) & INT32_MAX
         entry.batches.append(ProducerBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
+        entry.is_partial = True
     return entry
 
 

@@ -63,6 +63,7 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "current_txn_first_offset",
+        "is_partial",
         "last_timestamp",
         "producer_epoch",
         "producer_id",
@@ -74,6 +75,7 @@ class ProducerEntry:
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset = NO_TRANSACTION
+        self.is_partial = False  # whether the log may hold batches before these that are not remembered
         self.batches: deque[ProducerBatch] = deque(maxlen=REMEMBERED_BATCH_COUNT)
 
     @property
@@ -83,6 +85,7 @@ class ProducerEntry:
     def begin_epoch(self, producer_epoch: int) -> None:
         if self.producer_epoch != producer_epoch:
             self.batches.clear()
+            self.is_partial = False
             self.producer_epoch = producer_epoch
 
     def find(self, header: BatchHeader) -> ProducerBatch | None:

@@ -202,6 +202,20 @@ def test_a_repeated_batch_keeps_its_first_append_time() -> None:
     assert bench.append(bytearray(batch), now_ms=NOW_MS + 1000) == Appended(0, NOW_MS)
 
 
+def test_a_repeat_is_recognised_after_a_restart_though_it_was_not_the_last() -> None:
+    """The simulator's seed 12: what was repeated after a restart was refused, and written again under another epoch."""
+    bench = Bench()
+    batches = [make_batch(b"a", producer=(7, 0, 0)), make_batch(b"b", producer=(7, 0, 1))]
+    for batch in batches:
+        bench.append(bytearray(batch))
+    bench.log_dir.close()
+    log_dir = LogDir.open(bench.fs, "/data", ManualClock())
+    bench.partition = Partition("t", UUID(int=1), 0, log_dir.logs["t", 0], bench.partition.config)
+    bench.partition.isr = (1,)
+    assert bench.append(batches[0]) == Appended(0, -1)
+    assert bench.stored() == [b"a", b"b"]
+
+
 def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused() -> None:
     bench = Bench()
     bench.append(make_batch(b"a", producer=(7, 1, 0)))
