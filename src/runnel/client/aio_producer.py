@@ -36,7 +36,7 @@ class Producer:
         self._settings = ProducerSettings(bootstrap_servers, config, settings)
         self._core = ProducerCore(self._settings, LoopReceipt, partitioner)
         self._core.outbox.on_progress = self._on_progress
-        self._progress: set[asyncio.Future[None]] = set()
+        self._progress: dict[asyncio.Future[None], None] = {}
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -161,11 +161,11 @@ class Producer:
 
     async def _wait_for_progress(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._progress.add(waiter)
+        self._progress[waiter] = None
         try:
             await waiter
         finally:
-            self._progress.discard(waiter)
+            self._progress.pop(waiter, None)
 
     def _on_progress(self) -> None:
         for waiter in self._progress:

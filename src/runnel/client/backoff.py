@@ -25,9 +25,9 @@ class Backoff:
 class Deadline:
     """A point in time that several waits share."""
 
-    def __init__(self, timeout_ms: float, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._now_s = now_s
-        self._ends_at_s = now_s() + timeout_ms / 1000
+    def __init__(self, timeout_ms: float, now_s: Callable[[], float] | None = None) -> None:
+        self._now_s = now_s or time.monotonic
+        self._ends_at_s = self._now_s() + timeout_ms / 1000
 
     @property
     def left_s(self) -> float:

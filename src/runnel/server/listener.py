@@ -28,7 +28,7 @@ class Listeners:
         self._serve = serve
         self.budget = Budget(_or_unlimited(broker.config.queued_max_request_bytes))
         self.backlog = Backlog(REPLY_BACKLOG_BYTES_MAX)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self._count_by_host: Counter[str] = Counter()
         self._scratch = memoryview(bytearray(RECEIVE_SCRATCH_BYTES))
         self._servers: list[asyncio.Server] = []
@@ -96,7 +96,7 @@ class Listeners:
             idlest = min(self.connections, key=lambda other: (not other.is_idle, other.active_at))
             self.forget(idlest)
             idlest.abort(f"it was the idlest of {count_max} connections")
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._count_by_host[connection.host] += 1
         return None
 
@@ -104,7 +104,7 @@ class Listeners:
         """Count a connection out, if it was counted in."""
         if connection not in self.connections:
             return
-        self.connections.remove(connection)
+        del self.connections[connection]
         self._count_by_host[connection.host] -= 1
         if not self._count_by_host[connection.host]:
             del self._count_by_host[connection.host]

@@ -6,6 +6,7 @@ import logging
 from runnel.base.clock import Clock
 from runnel.config.broker import BrokerConfig
 from runnel.config.listener import Endpoint
+from runnel.coordination.store import MetadataStore
 from runnel.machines.controller.image import Node
 from runnel.runtime.broker import Broker
 from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
@@ -27,8 +28,9 @@ class Server:
         intercept: Intercept | None = None,
         fs: FileSystem | None = None,
         clock: Clock | None = None,
+        store: MetadataStore | None = None,
     ) -> None:
-        self.broker = Broker(config, fs=fs, clock=clock)
+        self.broker = Broker(config, fs=fs, clock=clock, store=store)
         self.endpoints: tuple[Endpoint, ...] = ()
         self._config = config
         self.listeners = Listeners(self.broker, Dispatcher(self.broker, intercept).serve)
