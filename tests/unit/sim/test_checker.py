@@ -85,6 +85,14 @@ def test_a_poll_while_the_send_is_under_way_is_no_phantom() -> None:
     assert story.drain().anomalies() == []
 
 
+def test_a_consumer_may_be_moved_in_the_middle_of_a_poll() -> None:
+    story = Story().send("a", 0).poll((0, "a"))
+    poll = story.recorder.invoke("consumer", "poll")
+    story.assign()
+    poll.ok(records=[[P, 0, "a"]])
+    assert story.drain().anomalies() == []
+
+
 def test_acknowledged_without_an_offset_and_never_read_is_unseen() -> None:
     assert Story().send("a", -1).drain().anomalies() == ["unseen"]
 

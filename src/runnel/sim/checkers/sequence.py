@@ -59,10 +59,15 @@ def find_poll_skips(history: History) -> Iterator[Finding]:
             yield step.finding("poll-skip", text)
 
 
+def _moment(operation: Operation) -> int:
+    return operation.begun if operation.kind == "assign" or operation.ended is None else operation.ended
+
+
 def _steps(history: History) -> Iterator[_Step]:
     """Every step of every consumer, from one record of a partition to the next."""
     last: dict[str, dict[str, tuple[Record, Operation]]] = {}
-    for operation in history.of("poll", "assign"):
+    # A group may move a consumer in the middle of a poll, whose records come after that.
+    for operation in sorted(history.of("poll", "assign"), key=_moment):
         positions = last.setdefault(operation.process, {})
         if operation.kind == "assign":
             for partition in operation.asked["partitions"]:

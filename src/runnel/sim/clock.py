@@ -1,0 +1,19 @@
+"""A broker's clocks in the simulated world: they may be wrong, each in its own way."""
+
+from runnel.sim.determinism import EPOCH_S
+from runnel.sim.loop import VirtualLoop
+
+
+class SimClock:
+    """The loop's time, shifted; the wall clock may also jump."""
+
+    def __init__(self, loop: VirtualLoop, skew_ms: int = 0, rate: float = 1.0) -> None:
+        self.skew_ms = skew_ms
+        self._loop = loop
+        self._rate = rate
+
+    def now_ms(self) -> int:
+        return int((EPOCH_S + self._loop.time()) * 1000) + self.skew_ms
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * self._rate * 1000)

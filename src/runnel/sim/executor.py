@@ -1,0 +1,27 @@
+"""What stands for a pool of threads in the simulator, where there are no threads."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class SimExecutor(Executor):
+    """Has the arguments of a `ThreadPoolExecutor`, and does what it is given at once.
+
+    What goes through the loop's `run_in_executor` does not come here: the loop has it done at a later moment, and
+    one after the other where there is only one thread.
+    """
+
+    def __init__(self, max_workers: int | None = None, thread_name_prefix: str = "") -> None:
+        self.thread_count_max = max_workers
+        self.name = thread_name_prefix
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done

@@ -1,0 +1,162 @@
+"""What goes wrong, and when, drawn from the seed; and how all of it is made good again."""
+
+import asyncio
+from collections.abc import Callable
+
+from runnel.sim.broker import SimBroker
+from runnel.sim.process import Life
+from runnel.sim.world import Client, World
+
+Fault = Callable[[], None]
+_PAUSE_S = (0.1, 2.0, 8.0, 20.0)
+
+
+class Faults:
+    """Makes something go wrong every few seconds."""
+
+    def __init__(self, world: World, *, loses_power: bool, every_s: float) -> None:
+        self._world = world
+        self._loses_power = loses_power
+        self._every_s = every_s
+        self._is_over = False
+
+    async def run(self, for_s: float) -> None:
+        """Make things go wrong for so long, then heal everything."""
+        loop, random = self._world.loop, self._world.random
+        ends_s = loop.time() + for_s
+        while (wait_s := random.expovariate(1 / self._every_s)) < ends_s - loop.time():
+            await asyncio.sleep(wait_s)
+            random.choice(self.menu())()
+        await asyncio.sleep(max(0.0, ends_s - loop.time()))
+        self.heal()
+
+    def menu(self) -> list[Fault]:
+        """What may go wrong; what stands here several times is more likely."""
+        return [
+            self.kill_broker,
+            self.kill_broker,
+            self.stop_broker,
+            self.pause_broker,
+            self.cut_client,
+            self.cut_client,
+            self.reset_connection,
+            self.swallow_connection,
+            self.kill_client,
+            self.pause_client,
+            self.shift_clock,
+        ]
+
+    def heal(self) -> None:
+        """Mend every link, and let everybody run."""
+        self._is_over = True
+        self._world.note("heal")
+        self._world.loop.network.mend_all()
+        for broker in self._world.brokers:
+            broker.fs.hook = None
+            self._start(broker)
+            broker.resume()
+        for client in self._world.clients:
+            self._resume(client)
+
+    # --- brokers
+
+    def kill_broker(self) -> None:
+        """Kill one between two steps or in the middle of a call to its file system, and start it again later."""
+        broker, random = self._broker(), self._world.random
+        is_power_loss = self._loses_power and random.random() < 0.5
+        word = "loses power" if is_power_loss else "is killed"
+        if random.random() < 0.5:
+            self._world.note(f"{broker.host} {word}")
+            broker.kill(is_power_loss=is_power_loss)
+        else:
+            call_count = random.choice([1, 3, 10, 30, 100])
+            self._world.note(f"{broker.host} {word} in {call_count} calls")
+            broker.kill_in_call(call_count, is_power_loss=is_power_loss)
+        self._later(random.uniform(0.1, 10), lambda: self._start(broker))
+
+    def stop_broker(self) -> None:
+        """Stop one as an administrator would, and start it again."""
+        broker = self._broker()
+        self._world.note(f"{broker.host} is stopped")
+        broker.stop()
+        self._later(self._world.random.uniform(0.5, 10), lambda: self._start(broker))
+
+    def pause_broker(self) -> None:
+        broker, seconds = self._broker(), self._world.random.choice(_PAUSE_S)
+        self._world.note(f"{broker.host} is paused for {seconds:g} s")
+        broker.pause()
+        self._later(seconds, broker.resume)
+
+    def shift_clock(self) -> None:
+        broker = self._broker()
+        broker.clock.skew_ms += self._world.random.choice([-3_600_000, -5_000, 5_000, 3_600_000])
+        self._world.note(f"the clock of {broker.host} is now {broker.clock.skew_ms} ms off")
+
+    def _broker(self) -> SimBroker:
+        return self._world.random.choice(self._world.brokers)
+
+    def _start(self, broker: SimBroker) -> None:
+        if not broker.is_up:
+            self._world.note(f"{broker.host} starts")
+            broker.start()
+        elif self._is_over:
+            return
+        else:
+            # It was to stop, or to die in a call that has not come; until it has, it is looked at again.
+            self._later(1.0, lambda: self._start(broker))
+
+    # --- links and connections
+
+    def cut_client(self) -> None:
+        """Cut a client off from a broker, in one direction or both."""
+        self._cut(self._world.random.choice(self._world.clients).host, self._broker().host)
+
+    def _cut(self, one: str, other: str) -> None:
+        random, network = self._world.random, self._world.loop.network
+        directions = random.choice([[(one, other)], [(other, one)], [(one, other), (other, one)]])
+        seconds = random.choice(_PAUSE_S)
+        for source, target in directions:
+            self._world.note(f"nothing gets from {source} to {target} for {seconds:g} s")
+            network.cut(source, target)
+            self._later(seconds, lambda source=source, target=target: network.mend(source, target))  # type: ignore[misc]
+
+    def reset_connection(self) -> None:
+        if transports := list(self._world.loop.network.transports):
+            transport = self._world.random.choice(transports)
+            self._world.note(f"the connection of {transport.local[0]} and {transport.remote[0]} is reset")
+            transport.break_off()
+
+    def swallow_connection(self) -> None:
+        if transports := list(self._world.loop.network.transports):
+            transport = self._world.random.choice(transports)
+            self._world.note(f"the connection of {transport.local[0]} and {transport.remote[0]} goes silent")
+            transport.swallow()
+
+    # --- clients
+
+    def kill_client(self) -> None:
+        client = self._client()
+        if client is not None:
+            self._world.note(f"{client.process.name} is killed and starts again")
+            client.kill()
+            client.start()
+
+    def pause_client(self) -> None:
+        client, seconds = self._client(), self._world.random.choice(_PAUSE_S)
+        if client is not None:
+            process = client.process
+            self._world.note(f"{process.name} is paused for {seconds:g} s")
+            process.life = Life.PAUSED
+            self._later(seconds, lambda: self._resume(client))
+
+    def _client(self) -> Client | None:
+        """A client that runs."""
+        running = [client for client in self._world.clients if client.process.life is Life.RUNNING]
+        return self._world.random.choice(running) if running else None
+
+    def _resume(self, client: Client) -> None:
+        if client.process.life is Life.PAUSED:
+            self._world.loop.resume(client.process)
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
+        self._world.loop.call_later(seconds, action)

@@ -1,0 +1,324 @@
+"""An event loop without a clock, sockets or threads: time passes when there is nothing left to do.
+
+It is asyncio's as far as programs can tell, so brokers and clients run on it as they are. Steps happen in the order
+in which they were asked for, each a few microseconds after the one before it. Work for threads happens in one step at
+a moment drawn from the seed. Nothing depends on the machine, so one seed makes one sequence of steps; `digest` names
+it.
+"""
+
+import asyncio
+import heapq
+import itertools
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from contextlib import suppress
+from contextvars import Context
+from hashlib import blake2b
+from random import Random
+from typing import Any, TypeVar
+
+from runnel.sim.executor import SimExecutor
+from runnel.sim.network import Network
+from runnel.sim.process import PROCESS, Life, Process
+
+T = TypeVar("T")
+
+START_S = 1_000.0
+_STEP_S = 0.000_005  # what a step takes, so that time passes even for those who never wait
+_QUICK_WORK_S = (0.000_05, 0.002)
+_SLOW_WORK_S = (0.005, 0.25)
+_SLOW_SHARE = 0.05
+_TASKS_MIN = 1_000
+_END_TRIES_MAX = 1_000
+
+
+class Stuck(Exception):  # noqa: N818 - says what it is
+    """Nothing is left to do, or too much time has passed, and what was waited for has not happened."""
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("process",)
+    process: Process | None
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("process",)
+    process: Process | None
+
+
+class _Future(asyncio.Future[Any]):
+    """A future whose place in a set does not depend on where in memory it is."""
+
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task[Any]):
+    """A task likewise."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:
+        self._number = number  # before asyncio puts it into a set of all tasks
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Time, steps, and the network between the programs."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(f"loop {seed}")
+        self.network = Network(self, Random(f"network {seed}"))
+        self.after_step: Callable[[], None] | None = None
+        self.failures: list[str] = []
+        self.step_count = 0
+        self.limit_s = float("inf")
+        self._now_s = START_S
+        self._ready: deque[_Handle | _Timer] = deque()
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._numbers = itertools.count()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks_max = _TASKS_MIN
+        self._free_at_s: dict[Executor, float] = {}
+        self._digest = blake2b(digest_size=16)
+        self._is_running = False
+        self._is_closed = False
+
+    @property
+    def digest(self) -> str:
+        """A name for everything that has happened: who did what, when, in which order."""
+        return self._digest.hexdigest()
+
+    def note(self, text: str) -> None:
+        """Make something that happened part of the digest."""
+        self._digest.update(f"{self._now_s:.6f} {text}\n".encode())
+
+    # --- running
+
+    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
+        events._set_running_loop(self)
+        self._is_running = True
+        try:
+            task = self.create_task(future)
+            while not task.done():
+                self._step()
+                if self.failures:
+                    raise Stuck(self.failures[0])
+            return task.result()
+        finally:
+            self._is_running = False
+            events._set_running_loop(None)
+
+    def _step(self) -> None:
+        if not self._ready:
+            self._pass_time()
+        handle = self._ready.popleft()
+        if handle.cancelled():
+            return
+        process = handle.process
+        if process is not None and process.life is not Life.RUNNING:
+            if process.life is Life.PAUSED:
+                process.held.append(handle)
+            return
+        self._now_s += _STEP_S
+        self.step_count += 1
+        self.note(f"{process.name if process else '-'} {_name(handle)}")
+        handle._run()
+        if self.after_step is not None:
+            self.after_step()
+        while self._timers and self._timers[0][0] <= self._now_s:
+            self._ready.append(heapq.heappop(self._timers)[2])
+
+    def _pass_time(self) -> None:
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        if not self._timers:
+            raise Stuck("nothing is left to do")
+        when_s, _, timer = heapq.heappop(self._timers)
+        self._now_s = max(self._now_s, when_s)
+        if self._now_s > self.limit_s:
+            raise Stuck(f"{self._now_s - START_S:.0f} s have passed")
+        self._ready.append(timer)
+
+    def resume(self, process: Process) -> None:
+        """Let a paused program go on with what it missed."""
+        process.life = Life.RUNNING
+        self._ready.extend(process.held)  # type: ignore[arg-type]
+        process.held = []
+
+    def stop(self) -> None:
+        raise NotImplementedError("a simulation ends with its main task")
+
+    def is_running(self) -> bool:
+        return self._is_running
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """End what is left, of the living and of the dead, without letting it do anything any more."""
+        self._is_closed = True
+        for task in [task for task in self._tasks if not task.done()]:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            _end_coroutine(task.get_coro())
+        self._tasks.clear()
+        self._ready.clear()
+        self._timers.clear()
+
+    # --- steps and tasks
+
+    def time(self) -> float:
+        return self._now_s
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = _Handle(callback, args, self, context)
+        handle.process = PROCESS.get() if context is None else context.get(PROCESS)
+        if not self._is_closed:
+            self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_soon_world(self, callback: Callable[..., object]) -> None:
+        """Do something that belongs to no program, such as ending one."""
+        self.call_soon(callback, context=Context())
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        timer.process = PROCESS.get() if context is None else context.get(PROCESS)
+        if not self._is_closed:
+            heapq.heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Nothing: it is passed over when its time comes."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return _Future(next(self._numbers), self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> "asyncio.Task[T]":
+        task = _Task(next(self._numbers), coro, loop=self, name=name, context=context)
+        # The dead keep their tasks: what a collected one does on its way out would come at a moment of its own.
+        self._tasks.append(task)
+        if len(self._tasks) > self._tasks_max:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            self._tasks_max = 2 * len(self._tasks) + _TASKS_MIN
+        return task
+
+    def watch(self, task: "asyncio.Task[Any]") -> None:
+        """Take it for a bug if a task that nobody waits for fails."""
+        task.add_done_callback(self._on_end, context=Context())
+
+    def _on_end(self, task: "asyncio.Task[Any]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failures.append(f"{_name_of(task)} ended with {error!r}")
+
+    # --- what threads would do
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> "asyncio.Future[T]":
+        takes_s = self.random.uniform(*(_SLOW_WORK_S if self.random.random() < _SLOW_SHARE else _QUICK_WORK_S))
+        begins_s = self._now_s
+        if isinstance(executor, SimExecutor) and executor.thread_count_max == 1:
+            begins_s = max(begins_s, self._free_at_s.get(executor, 0.0))
+            self._free_at_s[executor] = begins_s + takes_s
+        done: asyncio.Future[T] = self.create_future()
+        self.call_at(begins_s + takes_s * self.random.random(), self._work, done, begins_s + takes_s, func, args)
+        return done
+
+    def _work(self, done: "asyncio.Future[T]", ends_s: float, func: Callable[..., T], args: tuple[Any, ...]) -> None:
+        """Do the work in one step, and tell of it later."""
+        if done.cancelled():
+            return
+        try:
+            result = func(*args)
+        except BaseException as error:  # like a thread's, it goes to whoever waits
+            self.call_at(ends_s, _settle, done, None, error)
+        else:
+            self.call_at(ends_s, _settle, done, result, None)
+
+    # --- the network
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # noqa: ARG002
+        return self.network.listen(protocol_factory, host, port)
+
+    async def create_connection(
+        self,
+        protocol_factory: Any,
+        host: Any = None,
+        port: Any = None,
+        **options: Any,  # noqa: ARG002 - simulated sockets have none
+    ) -> Any:
+        return await self.network.connect(protocol_factory, host, port)
+
+    # --- what else asyncio asks for
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """There is no slow step here to be found."""
+
+    async def shutdown_asyncgens(self) -> None:
+        """Generators end with their tasks."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Take down what nobody caught: it is a bug of whoever let it go."""
+        process = PROCESS.get()
+        if self._is_closed or (process is not None and not process.is_alive):
+            return
+        self.failures.append(f"{process or 'nobody'}: {context['message']}: {context.get('exception')!r}")
+
+
+class _End(BaseException):
+    """Thrown into whatever is left when the world ends."""
+
+
+def _end_coroutine(coroutine: Any) -> None:
+    """Have a coroutine end; one that waits for something on its way out is told again."""
+    # Not close: it would leave an inner coroutine that waits on its way out to the garbage collector.
+    with suppress(BaseException):  # what it does on its way out concerns nobody
+        for _ in range(_END_TRIES_MAX):
+            coroutine.throw(_End())
+
+
+def _settle(done: "asyncio.Future[T]", result: Any, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
+
+
+def _name(handle: asyncio.Handle) -> str:
+    """What a step is, in words that are the same in every run."""
+    callback: Any = handle._callback  # type: ignore[attr-defined]
+    task = getattr(callback, "__self__", None)
+    if isinstance(task, asyncio.Task):
+        return _name_of(task)
+    return str(getattr(callback, "__qualname__", type(callback).__name__))
+
+
+def _name_of(task: "asyncio.Task[Any]") -> str:
+    return str(getattr(task.get_coro(), "__qualname__", "task"))

@@ -1,0 +1,212 @@
+"""One seed from beginning to end: brokers and clients, faults, healing, reading everything, judging."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+from runnel.client.setting import SettingValue
+from runnel.coordination.memory import MemoryStore
+from runnel.sim.broker import SimBroker
+from runnel.sim.check import check, summary
+from runnel.sim.clock import SimClock
+from runnel.sim.determinism import deterministic
+from runnel.sim.fault import Faults
+from runnel.sim.loop import START_S
+from runnel.sim.workload import Member, ReadingClient, SendingClient, Shape, drain, make_topic
+from runnel.sim.world import World
+
+Settings = dict[str, SettingValue]
+
+_SETTLE_S = 5.0
+_ENDING_S = 300.0  # what clients may need to end after everything is healed: more than any time-out of theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one seed."""
+
+    seed: int
+    problems: list[str]
+    summary: str
+    digest: str
+    step_count: int
+    seconds: float
+    notes: list[str]
+    events: list[dict[str, object]]
+
+    def __str__(self) -> str:
+        word = "FAILED" if self.problems else "ok"
+        return (
+            f"seed {self.seed} {self.digest[:8]}: {word}, {self.step_count} steps, {self.seconds:.0f} s: {self.summary}"
+        )
+
+
+class Complaints(logging.Handler):
+    """Takes down what programs log as their own bugs: errors with the exception that they did not expect."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.DEBUG)
+        self.found: list[str] = []
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.note(f"{record.levelname} {record.getMessage()}")
+        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
+            self.found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+class Simulation:
+    """One broker and its clients."""
+
+    def __init__(self, seed: int, *, for_s: float = 60.0) -> None:
+        self.world = World(seed)
+        self.random = Random(f"simulation {seed}")
+        self.for_s = for_s
+        self.loses_power = self.random.random() < 0.5
+        self.is_calm = self.random.random() < 0.1
+        self.shape = self.choose_shape()
+        self.problems: list[str] = []
+
+    # --- what is drawn
+
+    def choose_shape(self) -> Shape:
+        """What the clients do."""
+        random = self.random
+        client: dict[str, SettingValue] = {
+            "request.timeout.ms": random.choice([1_500, 5_000, 30_000]),
+            "metadata.max.age.ms": 30_000,
+        }
+        reading: dict[str, SettingValue] = {
+            **client,
+            "auto.offset.reset": "earliest",
+            "fetch.max.wait.ms": random.choice([50, 500]),
+        }
+        protocol = random.choice(["classic", "consumer"])
+        session: dict[str, SettingValue] = (
+            {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000} if protocol == "classic" else {}
+        )
+        return Shape(
+            topic="views",
+            partition_count=random.randint(1, 3),
+            replication_factor=1,
+            topic_configs=(),
+            producer={
+                **client,
+                "delivery.timeout.ms": random.choice([40_000, 120_000]),
+                "linger.ms": random.choice([0, 5, 50]),
+                "max.in.flight.requests.per.connection": random.choice([1, 5]),
+                "compression.type": random.choice(["none", "none", "lz4"]),
+            },
+            consumer=reading,
+            member={
+                **reading,
+                **(session if protocol == "classic" else {}),
+                "group.protocol": protocol,
+                "enable.auto.commit": False,
+            },
+            pause_s=random.choice([0.05, 0.2, 0.5]),
+            pipeline_max=random.choice([1, 10, 50]),
+        )
+
+    def broker_options(self) -> dict[str, str]:
+        """The configuration of every broker."""
+        options = {
+            "offsets.topic.num.partitions": "2",
+            "offsets.topic.replication.factor": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.message.timestamp.after.max.ms": str(2**63 - 1),  # clocks are an hour off
+            "log.roll.ms": str(self.random.choice([3_000, 20_000, 600_000])),
+        }
+        if self.loses_power:
+            options["log.flush.interval.messages"] = "1"
+        return options
+
+    # --- what happens
+
+    def make_brokers(self) -> None:
+        """The brokers of this world, not yet started."""
+        store = MemoryStore()
+
+        def open_store() -> MemoryStore:
+            # The watchers of an earlier life are dead.
+            store._watchers.clear()
+            return store
+
+        clock = SimClock(self.world.loop)
+        dice = Random(f"disk {self.world.seed}")
+        self.world.brokers = [SimBroker(self.world.loop, 1, self.broker_options(), open_store, clock, dice)]
+
+    def make_faults(self) -> Faults:
+        """What goes wrong."""
+        every_s = 1e9 if self.is_calm else self.random.choice([2.0, 6.0])
+        return Faults(self.world, loses_power=self.loses_power, every_s=every_s)
+
+    def start_clients(self) -> None:
+        """Everybody who sends and reads."""
+        for number in range(1, 3):
+            self.world.start_client(f"producer-{number}", SendingClient(self.world, self.shape).run)
+            self.world.start_client(f"member-{number}", Member(self.world, self.shape).run)
+        self.world.start_client("consumer-1", ReadingClient(self.world, self.shape).run)
+
+    async def main(self) -> None:
+        """The story of one seed."""
+        world = self.world
+        self.make_brokers()
+        for broker in world.brokers:
+            broker.start()
+        await make_topic(world, self.shape)
+        self.start_clients()
+        await self.make_faults().run(self.for_s)
+        await asyncio.sleep(_SETTLE_S)
+        world.is_ending = True
+        try:
+            async with asyncio.timeout(_ENDING_S):
+                await asyncio.gather(*(client.task for client in world.clients))
+                world.note("drain")
+                await drain(world, self.shape)
+        except TimeoutError:
+            waiting = [client.process.name for client in world.clients if not client.task.done()]
+            self.problems.append(f"not over {_ENDING_S:g} s after everything was healed; waiting: {waiting}")
+
+    def run(self) -> Outcome:
+        """Do it all."""
+        world = self.world
+        with deterministic(world.loop, world.seed), _listening(world) as complaints:
+            try:
+                world.loop.limit_s = START_S + self.for_s + 2 * _ENDING_S
+                world.loop.run_until_complete(self.main())
+            except Exception as error:
+                self.problems.append(f"the simulation ended with {error!r}")
+            finally:
+                world.loop.close()
+        history = world.recorder.history()
+        self.problems += [*world.loop.failures, *complaints.found, *map(str, check(history))]
+        return Outcome(
+            world.seed,
+            self.problems,
+            summary(history),
+            world.loop.digest,
+            world.loop.step_count,
+            world.now_ms() / 1000,
+            world.notes,
+            world.recorder.events,
+        )
+
+
+@contextmanager
+def _listening(world: World) -> Iterator[Complaints]:
+    """Hear what the programs log, instead of printing it."""
+    logger = logging.getLogger("runnel")
+    handler, level, propagates = Complaints(world), logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates

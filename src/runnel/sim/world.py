@@ -1,0 +1,72 @@
+"""Everything that one simulation is made of: the loop, the brokers, the clients, and what was written down."""
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from runnel.sim.broker import SimBroker
+from runnel.sim.history import Recorder
+from runnel.sim.loop import START_S, VirtualLoop
+from runnel.sim.process import Life, Process
+
+Program = Callable[[str], Coroutine[Any, Any, None]]
+"""A client: it is given the name under which it writes history."""
+
+
+class Client:
+    """A program that is started again under another name when it is killed."""
+
+    def __init__(self, world: "World", name: str, program: Program) -> None:
+        self.name = name
+        self.host = f"host-of-{name}"
+        self.process: Process
+        self._world = world
+        self._program = program
+        self._life_count = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or begin again."""
+        self._life_count += 1
+        life_name = f"{self.name}.{self._life_count}"
+        self.process = Process(life_name, self.host)
+        self.task = self.process.spawn(self._program(life_name))
+        self._world.loop.watch(self.task)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.life = Life.DEAD
+        self._world.loop.network.end(self.process)
+
+
+class World:
+    """One seed's world."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # only in the eyes of mypy
+        self.random = Random(f"world {seed}")
+        self.recorder = Recorder(self.now_ms)
+        self.brokers: list[SimBroker] = []
+        self.clients: list[Client] = []
+        self.notes: list[str] = []
+        self.is_ending = False
+
+    def now_ms(self) -> float:
+        """Milliseconds since the beginning."""
+        return (self.loop.time() - START_S) * 1000
+
+    def note(self, text: str) -> None:
+        """Write down what happened, for whoever looks for the reason of a failure."""
+        self.loop.note(text)
+        self.notes.append(f"{self.now_ms() / 1000:9.3f} {text}")
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.address for broker in self.brokers)
+
+    def start_client(self, name: str, program: Program) -> Client:
+        """Start a program on a host of its own."""
+        client = Client(self, name, program)
+        self.clients.append(client)
+        return client

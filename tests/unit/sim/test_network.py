@@ -1,0 +1,195 @@
+"""Connections between simulated hosts: what arrives, what waits, and who is told when one end is gone."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.unit.sim.scene import Echo, play
+
+from runnel.sim.network import Network
+from runnel.sim.process import Life, Process
+
+
+class Pair:
+    """A server and a client, each a program on its own host, and their connection."""
+
+    network: Network
+    here: Echo
+    there: Echo
+
+    def __init__(self) -> None:
+        self.network = asyncio.get_running_loop().network  # type: ignore[attr-defined]
+        self.server = Process("server", "south")
+        self.client = Process("client", "north")
+
+    async def connect(self) -> "Pair":
+        await self.server.spawn(self._listen())
+        self.here = await self.client.spawn(self._connect())
+        return self
+
+    async def _listen(self) -> None:
+        await asyncio.get_running_loop().create_server(self._accept, "south", 9)
+
+    def _accept(self) -> Echo:
+        self.there = Echo()
+        return self.there
+
+    async def _connect(self) -> Echo:
+        _, protocol = await asyncio.get_running_loop().create_connection(lambda: Echo(answers=False), "south", 9)
+        return protocol
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_everything_arrives_in_order_though_in_pieces(seed: int) -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        sent = [bytes([number]) * 50 for number in range(100)]
+        for piece in sent:
+            pair.here.transport.write(piece)
+        await asyncio.sleep(30)
+        assert pair.here.received == b"".join(sent)
+
+    play(scene(), seed=seed)
+
+
+def test_nobody_listens() -> None:
+    async def scene() -> None:
+        await asyncio.get_running_loop().create_connection(Echo, "south", 9)
+
+    with pytest.raises(ConnectionRefusedError):
+        play(scene())
+
+
+def test_a_closed_listener_refuses() -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(Echo, "south", 9)
+        assert server.sockets[0].getsockname() == ("south", 9)
+        server.close()
+        await loop.create_connection(Echo, "south", 9)
+
+    with pytest.raises(ConnectionRefusedError):
+        play(scene())
+
+
+@pytest.mark.parametrize(("cut", "reaches"), [(("north", "south"), False), (("south", "north"), True)])
+def test_a_cut_in_one_direction_stops_that_direction_until_it_is_mended(cut: Any, reaches: bool) -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.network.cut(*cut)
+        pair.here.transport.write(b"hello")
+        await asyncio.sleep(60)
+        assert (pair.there.received == b"hello") is reaches
+        assert pair.here.received == b""
+        pair.network.mend(*cut)
+        await asyncio.sleep(5)
+        assert pair.here.received == b"hello"
+
+    play(scene())
+
+
+def test_a_knock_waits_for_a_cut_to_be_mended() -> None:
+    async def scene() -> None:
+        pair = Pair()
+        pair.network.cut("north", "south")
+        connecting = asyncio.create_task(pair.connect())
+        await asyncio.sleep(60)
+        assert not connecting.done()
+        pair.network.mend_all()
+        await connecting
+
+    play(scene())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_peer_of_a_killed_program_is_told(seed: int) -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.server.life = Life.DEAD
+        pair.network.end(pair.server)
+        assert isinstance(await pair.here.lost, ConnectionResetError | None)
+        with pytest.raises(ConnectionRefusedError):
+            await pair.client.spawn(pair._connect())
+
+    play(scene(), seed=seed)
+
+
+def test_the_peer_of_a_host_without_power_learns_it_only_when_it_talks_to_it_again() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.server.life = Life.DEAD
+        pair.network.power_off("south")
+        await asyncio.sleep(60)
+        assert pair.here.happened == []
+        pair.here.transport.write(b"are you there?")
+        await asyncio.sleep(60)
+        assert pair.here.happened == []
+        pair.network.power_on("south")
+        assert isinstance(await pair.here.lost, ConnectionResetError)
+
+    play(scene())
+
+
+def test_a_silent_connection_tells_nobody() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.here.transport.swallow()
+        pair.here.transport.write(b"hello")
+        await asyncio.sleep(600)
+        assert (pair.there.received, pair.here.happened, pair.there.happened) == (b"", [], [])
+
+    play(scene())
+
+
+def test_closing_sends_the_rest_first() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.there.answers = False
+        pair.here.transport.write(b"x" * 100_000)
+        pair.here.transport.close()
+        pair.here.transport.write(b"too late")
+        await pair.there.lost
+        assert (len(pair.there.received), pair.there.happened) == (100_000, ["eof", type(None)])
+        assert pair.here.happened == [type(None)]
+
+    play(scene())
+
+
+def test_aborting_resets_the_peer() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.here.transport.abort()
+        assert isinstance(await pair.there.lost, ConnectionResetError)
+        assert pair.here.happened == [type(None)]
+
+    play(scene())
+
+
+def test_a_reader_that_pauses_holds_the_writer_back() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.there.answers = False
+        pair.there.transport.pause_reading()
+        pair.here.transport.write(b"x" * 1_000_000)
+        await asyncio.sleep(60)
+        assert pair.here.happened == ["pause"]
+        pair.there.transport.resume_reading()
+        await asyncio.sleep(60)
+        assert pair.here.happened == ["pause", "resume"]
+        assert len(pair.there.received) == 1_000_000
+
+    play(scene())
+
+
+def test_what_comes_for_a_paused_program_waits() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.server.life = Life.PAUSED
+        pair.here.transport.write(b"hello")
+        await asyncio.sleep(60)
+        assert pair.there.received == b""
+        asyncio.get_running_loop().resume(pair.server)  # type: ignore[attr-defined]
+        await asyncio.sleep(1)
+        assert pair.here.received == b"hello"
+
+    play(scene())
