@@ -119,6 +119,18 @@ PRODUCER_EXPIRY_INTERVAL_S = 600
 # The embedded metadata store, in the first log folder.
 STORE_FILE_NAME = "cluster-metadata.sqlite"
 
+# ZooKeeper drops the connection of who sends more than jute.maxbuffer, which is 1,048,575 bytes by default, headers
+# included.
+ZOOKEEPER_COMMIT_BYTES_MAX = 1_040_000
+
+# Reads of znodes in one request: enough that the request costs little beside them, few enough that the answer stays
+# small where values are.
+ZOOKEEPER_READS_PER_REQUEST = 200
+
+# Changes of others can make the plan of a transaction old before it arrives. Each try knows what made the one before
+# it fail, so even two are rarely needed.
+ZOOKEEPER_PLANS_MAX = 10
+
 # A compressed batch up to this size is opened on the event loop; handing it to a thread costs more.
 CHECK_IN_LOOP_BYTES_MAX = 16 * 1024
 

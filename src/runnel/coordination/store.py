@@ -89,6 +89,10 @@ class NotConnectedError(OutcomeUnknown):
     """
 
 
+class StoreUnreachableError(Exception):
+    """The store cannot be opened: it does not answer, or it does not let this process in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Create:
     """Make a node that must not be there yet; its version is 0.
@@ -152,7 +156,8 @@ class MetadataStore(Protocol):
 
         Raises NodeExistsError, NoNodeError, NotEmptyError, BadVersionError, EphemeralParentError or
         CommitTooLargeError, and then nothing has happened and own watchers have been told of what stood in the way.
-        Raises OutcomeUnknown when the connection broke in the middle of it.
+        Raises OutcomeUnknown when the connection broke in the middle of it. An empty group changes nothing, and own
+        watchers have been told of all that others had done before it.
         """
         ...
 

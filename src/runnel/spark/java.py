@@ -48,17 +48,21 @@ class Runtime(NamedTuple):
 
 def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:
     """The JAVA_HOME to start Spark with; raises `SessionError` that tells what was looked at."""
+    runtime = find_runtime("Spark", environment)
+    return write_shim(runtime, cache) if runtime.needs_shim else runtime.home
+
+
+def find_runtime(program: str, environment: Mapping[str, str] | None = None) -> Runtime:
+    """The Java runtime to start a program with; raises `SessionError` that tells what was looked at."""
     environment = os.environ if environment is None else environment
     refused = []
     for name, look in _candidates(environment):
         try:
-            runtime = look()
+            return look()
         except LookupError as error:
             refused.append(f"{name}: {error}")
-            continue
-        return write_shim(runtime, cache) if runtime.needs_shim else runtime.home
     raise SessionError(
-        f"Spark needs a Java runtime from version {VERSION_MIN} on, and there is none ({'; '.join(refused)}). "
+        f"{program} needs a Java runtime from version {VERSION_MIN} on, and there is none ({'; '.join(refused)}). "
         "Install the extra runnel[spark], which brings one, or set JAVA_HOME"
     )
 

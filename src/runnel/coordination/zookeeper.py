@@ -1,0 +1,345 @@
+"""The metadata store of many brokers: ZooKeeper, 3.6 or later.
+
+One persistent watch covers the whole tree. An event only names a path; what stands there
+is read, compared with what was known, and told if it differs. Events and answers wait in
+one queue in the order in which they arrived, so whoever hears that its commit is done, or
+was refused, has been told of all that happened before. After every connect the whole tree
+is read and compared in the same way. A commit goes before that read, through the leader,
+so a server that lags behind cannot show an older tree than has been told already.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from kazoo import exceptions
+from kazoo.protocol.serialization import CheckVersion, Create, GetChildren, GetData, Transaction
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from runnel.base.clock import Clock, SystemClock
+from runnel.base.limits import ZOOKEEPER_COMMIT_BYTES_MAX, ZOOKEEPER_PLANS_MAX, ZOOKEEPER_READS_PER_REQUEST
+from runnel.coordination.store import (
+    Change,
+    CommitTooLargeError,
+    Node,
+    NotConnectedError,
+    Operation,
+    OutcomeUnknown,
+    SessionListener,
+    SessionState,
+    StoreUnreachableError,
+    Watcher,
+)
+from runnel.coordination.tree import at_or_below, difference
+from runnel.coordination.zookeeper_lease import HEARTBEATS_PER_TIMEOUT, Lease
+from runnel.coordination.zookeeper_link import Link, ZooKeeperServers
+from runnel.coordination.zookeeper_plan import Refused, Shadow, Step, plan, refusal_of
+from runnel.coordination.zookeeper_request import AddWatch, Found, MultiRead
+
+log = logging.getLogger("runnel.zookeeper")
+
+_LOST = (exceptions.ConnectionLoss, exceptions.SessionExpiredError, exceptions.ConnectionClosedError)
+_REFUSED = (exceptions.AuthFailedError, exceptions.NoAuthError, exceptions.InvalidACLError)
+_OF_ZOOKEEPER = "/zookeeper"
+
+
+class _Commit:
+    """A transaction under way."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.paths = {step.operation.path for step in steps}
+        self.is_answered = False
+        self.failure: Exception | None = None
+        self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def settle(self, error: Exception | None) -> None:
+        if not self.end.done():
+            self.end.set_result(None) if error is None else self.end.set_exception(error)
+
+
+class ZooKeeperStore:
+    """A `MetadataStore` that several processes share."""
+
+    def __init__(
+        self, servers: ZooKeeperServers, *, root: str = "", sets_acl: bool = False, clock: Clock | None = None
+    ) -> None:
+        """`root` is a path, without a slash at its end, below which everything is kept."""
+        self._root = root
+        self._acl = CREATOR_ALL_ACL if sets_acl else OPEN_ACL_UNSAFE
+        self._clock = clock or SystemClock()
+        self._shadow = Shadow()
+        self._lease = Lease()
+        self._state = SessionState.SUSPENDED
+        self._watchers: list[Watcher] = []
+        self._listeners: list[SessionListener] = []
+        self._inbox: list[str | _Commit] = []
+        self._in_flight: dict[_Commit, None] = {}
+        self._must_read_all = False
+        self._arrived = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._link = Link(servers, self._clock, self._on_link, self._on_event)
+
+    async def open(self, timeout_ms: int) -> None:
+        """Connect and read the tree; raises StoreUnreachableError when that is not done in time."""
+        self._link.start()
+        spawn = asyncio.get_running_loop().create_task
+        self._tasks = [spawn(self._run()), spawn(self._beat())]
+        waiting = spawn(self.wait_connected())
+        await asyncio.wait([waiting, self._tasks[0]], timeout=timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return
+        waiting.cancel()
+        error = self._tasks[0].exception() if self._tasks[0].done() else None
+        await self.close()
+        if isinstance(error, StoreUnreachableError):
+            raise error
+        raise StoreUnreachableError(
+            f"ZooKeeper did not answer within {timeout_ms} ms: {self._link.trouble or 'nothing was heard of it'}"
+        ) from error
+
+    # --- what every store does
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._state
+
+    async def get(self, path: str) -> Node | None:
+        return self._shadow.nodes.get(path)
+
+    async def tree(self, path: str) -> dict[str, Node]:
+        return at_or_below(self._shadow.nodes, path)
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        # A caller that is cancelled leaves a transaction that may happen all the same, and is told then.
+        await asyncio.shield(self._commit(tuple(operations)))
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    def lease_until_ms(self) -> float:
+        return self._lease.until_ms
+
+    def on_session(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    async def wait_connected(self) -> None:
+        await self._connected.wait()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._give_up(NotConnectedError("the store was closed"))
+        await self._link.close()
+
+    # --- commits
+
+    async def _commit(self, operations: tuple[Operation, ...]) -> None:
+        tried: list[Step] | None = None
+        error: Exception = OutcomeUnknown("the tree changes too fast for a commit")
+        for _ in range(ZOOKEEPER_PLANS_MAX):
+            steps = plan(self._shadow, operations, self._root, self._acl)
+            if steps == tried:
+                break  # what has become known since then changes nothing
+            try:
+                return await self._transact(steps)
+            except Refused as refused:
+                if not refused.is_about_structure:
+                    raise refused.error from None
+                tried, error = steps, refused.error
+        raise error
+
+    async def _transact(self, steps: list[Step]) -> None:
+        if self._state is not SessionState.CONNECTED:
+            raise NotConnectedError("there is no connection to ZooKeeper")
+        transaction = Transaction([step.request for step in steps]) if steps else self._nothing()
+        if (size_bytes := len(transaction.serialize())) > ZOOKEEPER_COMMIT_BYTES_MAX:
+            raise CommitTooLargeError(
+                f"a commit of {len(steps)} requests takes {size_bytes} bytes, and ZooKeeper no more than "
+                f"{ZOOKEEPER_COMMIT_BYTES_MAX}"
+            )
+        commit = _Commit(steps)
+        self._in_flight[commit] = None
+        self._link.send(transaction, partial(self._on_commit, commit))
+        await commit.end
+
+    def _nothing(self) -> Transaction:
+        """A transaction that a majority has to agree to, and that changes nothing."""
+        return Transaction([CheckVersion(self._root or "/", -1)])
+
+    def _on_commit(self, commit: _Commit, results: Sequence[object] | None, error: Exception | None) -> None:
+        if commit.end.done():
+            return
+        if isinstance(error, _LOST):
+            del self._in_flight[commit]
+            commit.settle(OutcomeUnknown("the connection to ZooKeeper broke during a commit"))
+            return
+        commit.is_answered = True
+        commit.failure = error or refusal_of(commit.steps, results or ())
+        self._put(commit)
+
+    # --- what arrives
+
+    def _on_event(self, path: str) -> None:
+        path = path.removeprefix(self._root)
+        if path and not _is_of_zookeeper(path):
+            self._put(path)
+
+    def _on_link(self, state: SessionState) -> None:
+        self._inbox.clear()
+        self._must_read_all = state is SessionState.CONNECTED
+        if state is SessionState.CONNECTED:
+            self._lease.connect(self._link.connect_sent_ms, self._link.session_timeout_ms)
+            self._arrived.set()
+            return
+        self._connected.clear()
+        if state is SessionState.EXPIRED:
+            self._lease.end()
+        self._give_up(OutcomeUnknown("the connection to ZooKeeper broke during a commit"))
+        self._move(state)
+
+    def _give_up(self, doubt: OutcomeUnknown) -> None:
+        in_flight, self._in_flight = self._in_flight, {}
+        for commit in in_flight:
+            commit.settle(commit.failure or doubt)
+
+    def _put(self, arrival: str | _Commit) -> None:
+        self._inbox.append(arrival)
+        self._arrived.set()
+
+    def _take(self) -> list[str | _Commit]:
+        """What has arrived, up to where the events of a commit of ours begin that is not answered yet."""
+        ours = set().union(*(commit.paths for commit in self._in_flight if not commit.is_answered))
+        count = next((index for index, arrival in enumerate(self._inbox) if arrival in ours), len(self._inbox))
+        taken, self._inbox = self._inbox[:count], self._inbox[count:]
+        return taken
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            try:
+                if self._must_read_all:
+                    await self._read_all()
+                while self._state is SessionState.CONNECTED and (arrivals := self._take()):
+                    await self._tell_arrivals(arrivals)
+            except _LOST as error:
+                log.debug("reading from ZooKeeper ended: %r", error)  # all is read again when there is a connection
+            except _REFUSED as error:
+                raise StoreUnreachableError(f"ZooKeeper refuses access: {error!r}") from error
+
+    async def _tell_arrivals(self, arrivals: Sequence[str | _Commit]) -> None:
+        paths = list(dict.fromkeys(arrival for arrival in arrivals if isinstance(arrival, str)))
+        found = await self._read(GetData, paths) if paths else []
+        self._tell([change for path, each in zip(paths, found, strict=True) for change in self._learn(path, each)])
+        for arrival in arrivals:
+            if isinstance(arrival, _Commit) and arrival in self._in_flight:
+                del self._in_flight[arrival]
+                arrival.settle(arrival.failure)
+
+    def _learn(self, path: str, found: object) -> Iterator[Change]:
+        before = self._shadow.nodes.get(path)
+        if isinstance(found, Found):
+            self._shadow.place(path, _node(found))
+        elif isinstance(found, exceptions.NoNodeError):
+            self._shadow.remove(path)
+        else:
+            log.error("%s cannot be read from ZooKeeper: %r", path, found)
+        after = self._shadow.nodes.get(path)
+        if after != before:
+            yield Change(path, after)
+
+    async def _read_all(self) -> None:
+        self._must_read_all = False
+        await self._make_root()
+        await self._ask(self._nothing())
+        await self._ask(AddWatch(self._root or "/"))
+        shadow = Shadow()
+        async for path, found in self._walk():
+            shadow.place(path, _node(found))
+        changes = difference(self._shadow.nodes, shadow.nodes)
+        self._shadow = shadow
+        self._tell(changes)
+        if not self._must_read_all:
+            self._move(SessionState.CONNECTED)
+            self._connected.set()
+
+    async def _walk(self) -> AsyncIterator[tuple[str, Found]]:
+        """Every znode below the root, level by level."""
+        paths = [""]
+        while paths:
+            children = await self._read(GetChildren, paths)
+            pairs = zip(paths, children, strict=True)
+            below = [f"{path}/{name}" for path, names in pairs if isinstance(names, list) for name in names]
+            paths = []
+            for path, found in zip(below, await self._read(GetData, below), strict=True):
+                if isinstance(found, _REFUSED):
+                    raise found
+                if isinstance(found, Found) and not _is_of_zookeeper(path):
+                    yield path, found
+                    if found.stat.numChildren:
+                        paths.append(path)
+
+    async def _make_root(self) -> None:
+        names = self._root.split("/")[1:]
+        for depth in range(1, len(names) + 1):
+            path = "/" + "/".join(names[:depth])
+            (result,) = await self._ask(Transaction([Create(path, None, self._acl, 0)]))
+            if isinstance(result, Exception) and not isinstance(result, exceptions.NodeExistsError):
+                raise result
+
+    async def _read(self, read: Any, paths: Sequence[str]) -> list[object]:
+        """What stands at each of the paths, or the error."""
+        znodes = [self._root + path or "/" for path in paths]
+        size = ZOOKEEPER_READS_PER_REQUEST
+        groups = [znodes[start : start + size] for start in range(0, len(znodes), size)]
+        answers = await asyncio.gather(*(self._ask(MultiRead(read, group)) for group in groups))
+        return list(chain.from_iterable(answers))
+
+    def _ask(self, request: object) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def settle(value: object, error: Exception | None) -> None:
+            if not answer.done():
+                answer.set_result(value) if error is None else answer.set_exception(error)
+
+        self._link.send(request, settle)
+        return answer
+
+    # --- what is told
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        if changes:
+            for watcher in self._watchers:
+                watcher(changes)
+
+    def _move(self, state: SessionState) -> None:
+        if state is not self._state:
+            self._state = state
+            log.info("the session with ZooKeeper is %s", state.value)
+            for listener in self._listeners:
+                listener(state)
+
+    async def _beat(self) -> None:
+        """Renew the lease."""
+        while True:
+            await asyncio.sleep(self._link.session_timeout_ms / HEARTBEATS_PER_TIMEOUT / 1000)
+            if self._state is SessionState.CONNECTED:
+                self._link.send(self._nothing(), partial(self._on_beat, self._clock.monotonic_ms()))
+
+    def _on_beat(self, sent_ms: int, _results: object, error: Exception | None) -> None:
+        if error is None:
+            self._lease.beat(sent_ms)
+
+
+def _node(found: Found) -> Node | None:
+    return None if found.value is None else Node(found.value, found.stat.version, found.stat.czxid)
+
+
+def _is_of_zookeeper(path: str) -> bool:
+    return path == _OF_ZOOKEEPER or path.startswith(_OF_ZOOKEEPER + "/")
