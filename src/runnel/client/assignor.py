@@ -3,7 +3,7 @@
 Pure: who is there, what they want and have, and how many partitions topics have go in; who gets what comes out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -11,6 +11,10 @@ from runnel.protocol.consumer_protocol import NO_GENERATION
 
 Owned: TypeAlias = tuple[str, int]
 Assigned: TypeAlias = dict[str, list[Owned]]
+Racks: TypeAlias = Mapping[Owned, frozenset[str]]
+"""Where the replicas of partitions are, as far as that is known."""
+
+NO_RACKS: Racks = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Member:
     group_instance_id: str | None = None
     owned: tuple[Owned, ...] = ()
     generation_id: int = NO_GENERATION
+    rack_id: str | None = None
 
     @property
     def order(self) -> tuple[bool, str]:
@@ -50,17 +55,18 @@ class Assignor(Protocol):
     ) -> Member:
         """A member with what it has, wherever this assignor keeps that."""
 
-    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int], racks: Racks = NO_RACKS) -> Assigned:
         """Every partition of every topic that somebody wants, to one of those who want it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a subscription says of what its member has."""
+    """What a subscription says of what its member has, and of where it is."""
 
     user_data: bytes | None = None
     owned: tuple[Owned, ...] = ()
     generation_id: int = NO_GENERATION
+    rack_id: str | None = None
 
 
 class PlainAssignor:
@@ -73,10 +79,18 @@ class PlainAssignor:
         return None
 
     def read_member(
-        self, member_id: str, group_instance_id: str | None, topics: frozenset[str], _claim: Claim
+        self, member_id: str, group_instance_id: str | None, topics: frozenset[str], claim: Claim
     ) -> Member:
         """A member; what it has does not matter."""
-        return Member(member_id, topics, group_instance_id)
+        return Member(member_id, topics, group_instance_id, rack_id=claim.rack_id)
+
+
+def do_racks_count(members: Iterable[Member], targets: Iterable[Owned], racks: Racks) -> bool:
+    """Whether who gets what makes a difference: some partitions are nearer to some members than others (KIP-881)."""
+    places = [racks.get(target, frozenset()) for target in targets]
+    everywhere = frozenset[str]().union(*places)
+    theirs = {member.rack_id for member in members if member.rack_id}
+    return not everywhere.isdisjoint(theirs) and any(place != everywhere for place in places)
 
 
 def wanted_partitions(members: list[Member], partition_counts: Mapping[str, int]) -> list[Owned]:

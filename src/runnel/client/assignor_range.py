@@ -1,12 +1,14 @@
 """Kafka's `range`: of each topic, neighbouring partitions to one member.
 
-Topics with as many partitions and the same members are divided alike, so what has the same key is
-read by the same member. Racks play no part, where Kafka's would prefer replicas nearby.
+Topics with as many partitions and the same members are divided alike, so what has the same key is read by the same
+member. Where members say in which racks they are, those partitions come first that have a replica in a member's own
+(KIP-881); how many each gets stays the same, and so does what is divided alike. The rest is divided as ever.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 
-from runnel.client.assignor import Assigned, Member, PlainAssignor
+from runnel.client.assignor import NO_RACKS, Assigned, Member, PlainAssignor, Racks, do_racks_count
 
 
 class RangeAssignor(PlainAssignor):
@@ -14,15 +16,78 @@ class RangeAssignor(PlainAssignor):
 
     name = "range"
 
-    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int], racks: Racks = NO_RACKS) -> Assigned:
         """Divide each topic by itself."""
-        assigned: Assigned = {member.member_id: [] for member in members}
         ordered = sorted(members, key=lambda member: member.order)
-        for topic, count in sorted(partition_counts.items()):
-            wanting = [member for member in ordered if topic in member.topics]
-            start = 0
-            for index, member in enumerate(wanting):
-                share = count // len(wanting) + (index < count % len(wanting))
-                assigned[member.member_id] += [(topic, partition) for partition in range(start, start + share)]
-                start += share
+        topics = []
+        for name, count in sorted(partition_counts.items()):
+            wanting = [member for member in ordered if name in member.topics]
+            if wanting and count:
+                topics.append(_Topic(name, count, wanting, racks))
+        if any(topic.do_racks_count for topic in topics):
+            _divide_by_rack(topics)
+        assigned: Assigned = {member.member_id: [] for member in members}
+        for topic in topics:
+            topic.divide(lambda _member, _index: True)
+            for member_id, indexes in topic.given.items():
+                assigned[member_id] += [(topic.name, index) for index in sorted(indexes)]
         return assigned
+
+
+class _Topic:
+    """A topic, and what of it is given to whom so far."""
+
+    def __init__(self, name: str, count: int, members: list[Member], racks: Racks) -> None:
+        self.name = name
+        self.count = count
+        self.members = members
+        self.given: dict[str, list[int]] = {member.member_id: [] for member in members}
+        self._rest = list(range(count))
+        self._least, self._more = divmod(count, len(members))
+        self._racks = [racks.get((name, index), frozenset()) for index in range(count)]
+        self.do_racks_count = do_racks_count(members, [(name, index) for index in range(count)], racks)
+
+    def is_near(self, member: Member, index: int) -> bool:
+        """Whether a partition is as near to a member as can be; to one whose rack nobody knows all are."""
+        return not member.rack_id or member.rack_id in self._racks[index]
+
+    def room(self, member: Member) -> int:
+        """How many more a member may get: one more than the others only as long as there is one more for somebody."""
+        return max(0, self._least + (self._more > 0) - len(self.given[member.member_id]))
+
+    def give(self, member: Member, indexes: list[int]) -> None:
+        """These are the member's."""
+        given = self.given[member.member_id]
+        given += indexes
+        self._more -= len(given) > self._least
+        self._rest = [index for index in self._rest if index not in indexes]
+
+    def divide(self, may_have: Callable[[Member, int], bool]) -> None:
+        """Give each member in turn the first of what it may have, as many as there is room for."""
+        for member in self.members:
+            fitting = [index for index in self._rest if may_have(member, index)][: self.room(member)]
+            if fitting:
+                self.give(member, fitting)
+
+
+def _divide_by_rack(topics: list[_Topic]) -> None:
+    """Give what is near to those it is near to, and of topics that are divided alike the same of each."""
+    alike: dict[tuple[frozenset[str], int], list[_Topic]] = defaultdict(list)
+    for topic in topics:
+        alike[frozenset(topic.given), topic.count].append(topic)
+    for together in alike.values():
+        if len(together) > 1:
+            _divide_together(together)
+        elif together[0].do_racks_count:
+            together[0].divide(together[0].is_near)
+
+
+def _divide_together(topics: list[_Topic]) -> None:
+    if not any(member.rack_id for member in topics[0].members):
+        return
+    for index in range(topics[0].count):
+        for member in topics[0].members:
+            if all(topic.is_near(member, index) and topic.room(member) for topic in topics):
+                for topic in topics:
+                    topic.give(member, [index])
+                break

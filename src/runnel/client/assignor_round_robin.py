@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from runnel.client.assignor import Assigned, Member, PlainAssignor, wanted_partitions
+from runnel.client.assignor import NO_RACKS, Assigned, Member, PlainAssignor, Racks, wanted_partitions
 
 
 class RoundRobinAssignor(PlainAssignor):
@@ -10,8 +10,8 @@ class RoundRobinAssignor(PlainAssignor):
 
     name = "roundrobin"
 
-    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
-        """Deal out the partitions in the order of topics and numbers."""
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int], _racks: Racks = NO_RACKS) -> Assigned:
+        """Deal out the partitions in the order of topics and numbers; Kafka's does not look at racks, either."""
         assigned: Assigned = {member.member_id: [] for member in members}
         ordered = sorted(members, key=lambda member: member.order)
         turn = 0

@@ -3,6 +3,8 @@
 First everybody keeps what it rightly has: of two that claim a partition the one of the younger
 generation, and nobody when they are of the same. Then what nobody has goes to whoever has least.
 Then partitions move from those who have more to those who have at least two fewer, until nothing can.
+Where members say in which racks they are, what is given out goes to one that has a replica nearby, as far
+as that keeps shares even (KIP-881). Nothing moves for that alone, where Kafka's would.
 
 The cooperative one adds a rule: what moves from one living member to another is given to nobody
 this time. Its owner lets go of it first, and the group rebalances once more (KIP-429).
@@ -13,7 +15,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from struct import Struct
 
-from runnel.client.assignor import Assigned, Claim, Member, Owned, wanted_partitions
+from runnel.client.assignor import (
+    NO_RACKS,
+    Assigned,
+    Claim,
+    Member,
+    Owned,
+    Racks,
+    do_racks_count,
+    wanted_partitions,
+)
 from runnel.protocol.codec import decode, encode
 from runnel.protocol.consumer_protocol import NO_GENERATION, ConsumerProtocolTopicPartition, flatten, group_by_topic
 from runnel.protocol.errors import RemoteProtocolError
@@ -54,12 +65,12 @@ class StickyAssignor:
             except RemoteProtocolError:
                 continue
             owned = tuple(flatten(found.previous_assignment))
-            return Member(member_id, topics, group_instance_id, owned, found.generation)
-        return Member(member_id, topics, group_instance_id)
+            return Member(member_id, topics, group_instance_id, owned, found.generation, claim.rack_id)
+        return Member(member_id, topics, group_instance_id, rack_id=claim.rack_id)
 
-    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int], racks: Racks = NO_RACKS) -> Assigned:
         """Divide with as few moves as balance needs."""
-        return assign_sticky(members, partition_counts)
+        return assign_sticky(members, partition_counts, racks)
 
 
 class CooperativeStickyAssignor:
@@ -79,11 +90,11 @@ class CooperativeStickyAssignor:
         generation_id = claim.generation_id
         if generation_id == NO_GENERATION and claim.user_data and len(claim.user_data) >= _GENERATION.size:
             (generation_id,) = _GENERATION.unpack_from(claim.user_data)
-        return Member(member_id, topics, group_instance_id, claim.owned, generation_id)
+        return Member(member_id, topics, group_instance_id, claim.owned, generation_id, claim.rack_id)
 
-    def assign(self, members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+    def assign(self, members: list[Member], partition_counts: Mapping[str, int], racks: Racks = NO_RACKS) -> Assigned:
         """Divide, but give nobody what somebody else has still to let go of."""
-        assigned = assign_sticky(members, partition_counts)
+        assigned = assign_sticky(members, partition_counts, racks)
         owners = {target: member.member_id for member in members for target in member.owned}
         return {
             member_id: [target for target in targets if owners.get(target, member_id) == member_id]
@@ -91,11 +102,12 @@ class CooperativeStickyAssignor:
         }
 
 
-def assign_sticky(members: list[Member], partition_counts: Mapping[str, int]) -> Assigned:
+def assign_sticky(members: list[Member], partition_counts: Mapping[str, int], racks: Racks = NO_RACKS) -> Assigned:
     """Who gets what."""
     ordered = sorted(members, key=lambda member: member.order)
     wanted = wanted_partitions(ordered, partition_counts)
-    shares = {member.member_id: _Share(member) for member in ordered}
+    near = racks if do_racks_count(ordered, wanted, racks) else NO_RACKS
+    shares = {member.member_id: _Share(member, near) for member in ordered}
     for target, member_id in _rightful_owners(ordered, set(wanted)).items():
         shares[member_id].add(target)
     free = set(wanted).difference(*(share.targets for share in shares.values()))
@@ -109,7 +121,7 @@ def assign_sticky(members: list[Member], partition_counts: Mapping[str, int]) ->
         _deal_evenly(list(shares.values()), order)
     else:
         for target in order:
-            min(by_topic[target[0]], key=lambda share: share.size).add(target)
+            _choose(by_topic[target[0]], target).add(target)
         _even_out(list(shares.values()), by_topic)
     return {member_id: sorted(share.targets) for member_id, share in shares.items()}
 
@@ -117,11 +129,12 @@ def assign_sticky(members: list[Member], partition_counts: Mapping[str, int]) ->
 class _Share:
     """What a member gets."""
 
-    __slots__ = ("member", "targets")
+    __slots__ = ("_racks", "member", "targets")
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, racks: Racks) -> None:
         self.member = member
         self.targets: set[Owned] = set()
+        self._racks = racks
 
     @property
     def size(self) -> int:
@@ -129,6 +142,15 @@ class _Share:
 
     def add(self, target: Owned) -> None:
         self.targets.add(target)
+
+    def is_near(self, target: Owned) -> bool:
+        """Whether a replica is where the member is; nothing is if racks do not count."""
+        return self.member.rack_id in self._racks.get(target, ())
+
+
+def _choose(shares: list[_Share], target: Owned) -> _Share:
+    """Who gets a partition: of those who have least, one that it is near to."""
+    return min(shares, key=lambda share: (share.size, not share.is_near(target)))
 
 
 def _rightful_owners(members: Iterable[Member], wanted: set[Owned]) -> dict[Owned, str]:
@@ -159,12 +181,28 @@ def _deal_evenly(shares: list[_Share], free: list[Owned]) -> None:
         surplus = sorted(share.targets)[keep:]
         share.targets.difference_update(surplus)
         rest += surplus
+    rest = _deal_nearby(shares, rest, least, total % len(shares))
     heap = [(share.size, index) for index, share in enumerate(shares)]
     heapq.heapify(heap)
     for target in rest:
         size, index = heapq.heappop(heap)
         shares[index].add(target)
         heapq.heappush(heap, (size + 1, index))
+
+
+def _deal_nearby(shares: list[_Share], free: list[Owned], least: int, more: int) -> list[Owned]:
+    """Give out what is near to somebody who has room; what is left, for those who have most room then."""
+    more -= sum(share.size > least for share in shares)
+    rest = []
+    for target in free:
+        near = [share for share in shares if share.size < least + (more > 0) and share.is_near(target)]
+        if not near:
+            rest.append(target)
+            continue
+        share = min(near, key=lambda share: share.size)
+        share.add(target)
+        more -= share.size > least
+    return rest
 
 
 def _even_out(shares: list[_Share], by_topic: Mapping[str, list[_Share]]) -> None:
@@ -174,7 +212,7 @@ def _even_out(shares: list[_Share], by_topic: Mapping[str, list[_Share]]) -> Non
         moved = False
         for giver in sorted(shares, key=lambda share: -share.size):
             for target in sorted(giver.targets):
-                taker = min(by_topic[target[0]], key=lambda share: share.size)
+                taker = _choose(by_topic[target[0]], target)
                 if giver.size - taker.size >= 2:
                     giver.targets.remove(target)
                     taker.add(target)

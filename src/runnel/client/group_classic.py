@@ -176,7 +176,7 @@ class ClassicMember:
             return {}
         lead = Lead(joined, self._assignors)
         self._counts = await self._count(lead.topics)
-        return {} if joined.skip_assignment else lead.assign(self._counts)
+        return {} if joined.skip_assignment else lead.assign(self._counts, self._host.cluster.view.racks(lead.topics))
 
     async def _count(self, topics: frozenset[str]) -> dict[str, int]:
         view = await self._host.cluster.refresh(topics)

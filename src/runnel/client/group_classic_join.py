@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from runnel.client.assignor import Assignor, Claim, Owned
+from runnel.client.assignor import Assignor, Claim, Owned, Racks
 from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.group_offset import Identity
 from runnel.protocol.consumer_protocol import (
@@ -95,7 +95,8 @@ class Lead:
         self._members = []
         for member in joined.members:
             found = decode_versioned(ConsumerProtocolSubscription, member.metadata)
-            claim = Claim(found.user_data, tuple(flatten(found.owned_partitions)), found.generation_id)
+            owned = tuple(flatten(found.owned_partitions))
+            claim = Claim(found.user_data, owned, found.generation_id, found.rack_id)
             self._members.append(
                 self._assignor.read_member(member.member_id, member.group_instance_id, frozenset(found.topics), claim)
             )
@@ -105,6 +106,6 @@ class Lead:
         """What any member wants."""
         return frozenset[str]().union(*(member.topics for member in self._members))
 
-    def assign(self, partition_counts: Mapping[str, int]) -> dict[str, bytes]:
+    def assign(self, partition_counts: Mapping[str, int], racks: Racks) -> dict[str, bytes]:
         """What each member gets, as bytes."""
-        return encode_assignments(self._assignor.assign(self._members, partition_counts))
+        return encode_assignments(self._assignor.assign(self._members, partition_counts, racks))

@@ -60,6 +60,18 @@ class ClusterView:
     nodes: Mapping[int, Node]
     topics: Mapping[str, Topic]
 
+    def racks(self, names: Iterable[str]) -> dict[tuple[str, int], frozenset[str]]:
+        """Where the replicas of all partitions of some topics are, as far as brokers tell."""
+        rack_by_node = {node_id: node.rack for node_id, node in self.nodes.items() if node.rack}
+        return {
+            (name, partition.index): frozenset(
+                rack_by_node[node_id] for node_id in partition.replicas if node_id in rack_by_node
+            )
+            for name in names
+            if name in self.topics
+            for partition in self.topics[name].partitions
+        }
+
     def merge(self, newer: "ClusterView", forget: Iterable[str]) -> "ClusterView":
         """The newer view with the topics of this one that it does not speak of, save those in `forget`."""
         kept = {name: topic for name, topic in self.topics.items() if name not in set(forget)}

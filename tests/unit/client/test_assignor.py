@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -9,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runnel.client.address import Address
 from runnel.client.assignor import Assigned, Assignor, Claim, Member
 from runnel.client.assignor_range import RangeAssignor
 from runnel.client.assignor_round_robin import RoundRobinAssignor
 from runnel.client.assignor_sticky import CooperativeStickyAssignor, StickyAssignor, assign_sticky
+from runnel.client.group_classic_join import Lead
+from runnel.client.metadata import EMPTY_VIEW, Node, Partition, Topic
+from runnel.protocol.consumer_protocol import ConsumerProtocolSubscription, decode_assignment, encode_versioned
+from runnel.protocol.messages.group import JoinGroupResponse, JoinGroupResponseMember
+from runnel.protocol.primitive import ZERO_UUID
 
 ALL: list[Assignor] = [RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor()]
 
@@ -104,6 +111,81 @@ def test_range_and_round_robin_divide_random_groups_as_kafkas_client_does() -> N
         assert {member_id: [list(target) for target in targets] for member_id, targets in assigned.items()} == {
             member_id: one["gets"] for member_id, one in case["members"].items()
         }
+
+
+RACK_ANSWERS = json.loads(Path(__file__).with_name("rack_answers.json").read_text())
+
+
+def test_range_looks_at_racks_as_kafkas_client_does() -> None:
+    """The answers are those of Kafka 4.3.1; RackAnswers.java asks for them."""
+    assert len(RACK_ANSWERS) == 80
+    different = 0
+    for case in RACK_ANSWERS:
+        members = [
+            Member(member_id, frozenset(one["topics"]), rack_id=one["rack"])
+            for member_id, one in case["members"].items()
+        ]
+        counts = {topic: len(places) for topic, places in case["racks"].items()}
+        racks = {
+            (topic, index): frozenset(place)
+            for topic, places in case["racks"].items()
+            for index, place in enumerate(places)
+        }
+        assigned = RangeAssignor().assign(members, counts, racks)
+        assert {member_id: [list(target) for target in targets] for member_id, targets in assigned.items()} == {
+            member_id: one["gets"] for member_id, one in case["members"].items()
+        }
+        different += assigned != RangeAssignor().assign(members, counts)
+    assert different > 20, "racks made no difference"
+
+
+def near_and_far(racks: dict[tuple[str, int], frozenset[str]], members: list[Member], assigned: Assigned) -> int:
+    """How many partitions went to a member in one of their racks."""
+    where = {member.member_id: member.rack_id for member in members}
+    return sum(where[member_id] in racks[target] for member_id, targets in assigned.items() for target in targets)
+
+
+@pytest.mark.parametrize("assignor", [StickyAssignor(), CooperativeStickyAssignor()], ids=lambda found: found.name)
+def test_sticky_gives_out_what_is_nearby_and_moves_nothing_for_it(assignor: Assignor) -> None:
+    racks = {("t", index): frozenset({"ab"[index % 2]}) for index in range(6)}
+    members = [Member(name, frozenset({"t"}), rack_id=rack) for name, rack in (("m1", "b"), ("m2", "a"))]
+    assert assignor.assign(members, {"t": 6}, racks) == spans(m1="t:1,3,5", m2="t:0,2,4")
+    owning = [replace(members[0], owned=(("t", 0), ("t", 1), ("t", 2)), generation_id=1), members[1]]
+    assert assignor.assign(owning, {"t": 6}, racks) == spans(m1="t:0,1,2", m2="t:3,4,5")
+    wishes = [replace(members[0], topics=frozenset({"t", "u"})), members[1]]
+    different = assignor.assign(wishes, {"t": 6, "u": 0}, racks)
+    assert near_and_far(racks, members, different) >= 4
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=6),
+    st.lists(st.frozensets(st.sampled_from("abcd"), max_size=2), max_size=12),
+)
+def test_racks_cost_no_balance(member_racks: list[str | None], places: list[frozenset[str]]) -> None:
+    racks = {("t", index): place for index, place in enumerate(places)}
+    members = [Member(f"m{number}", frozenset({"t"}), rack_id=rack) for number, rack in enumerate(member_racks)]
+    for assignor in ALL:
+        assigned = assignor.assign(members, {"t": len(places)}, racks)
+        assert gather(assigned) == sorted(racks)
+        sizes = [len(targets) for targets in assigned.values()]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_leader_knows_where_members_and_replicas_are() -> None:
+    nodes = {1: Node(1, Address("h", 1), "east"), 2: Node(2, Address("h", 2), "west"), 3: Node(3, Address("h", 3))}
+    partitions = tuple(Partition(index, 1, 0, replicas, ()) for index, replicas in enumerate([(1, 3), (2,), (2, 9)]))
+    view = replace(EMPTY_VIEW, nodes=nodes, topics={"t": Topic("t", ZERO_UUID, False, partitions)})
+    racks = view.racks(["t", "absent"])
+    assert racks == {("t", 0): {"east"}, ("t", 1): {"west"}, ("t", 2): {"west"}}
+    subscriptions = {
+        member_id: encode_versioned(ConsumerProtocolSubscription(topics=["t"], rack_id=rack))
+        for member_id, rack in (("m1", "west"), ("m2", "east"))
+    }
+    members = [JoinGroupResponseMember(member_id=name, metadata=data) for name, data in subscriptions.items()]
+    for assignor in (RangeAssignor(), StickyAssignor(), CooperativeStickyAssignor()):
+        lead = Lead(JoinGroupResponse(protocol_name=assignor.name, members=members), [assignor])
+        found = {name: decode_assignment(data) for name, data in lead.assign({"t": 3}, racks).items()}
+        assert found == {"m1": [("t", 1), ("t", 2)], "m2": [("t", 0)]}
 
 
 TOPICS = ["a", "b", "c", "d"]
