@@ -1,0 +1,227 @@
+"""A broker's session with the simulated servers: a `MetadataStore` whose messages take their time and get lost."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Self
+
+from runnel.base.clock import Clock
+from runnel.coordination.store import (
+    Change,
+    Node,
+    NotConnectedError,
+    Operation,
+    OutcomeUnknown,
+    SessionListener,
+    SessionState,
+    Watcher,
+)
+from runnel.coordination.tree import at_or_below, difference
+from runnel.sim.loop import VirtualLoop
+from runnel.sim.zookeeper import HOST, Channel, SimZookeeper
+
+_TRY_AGAIN_S = 0.2
+
+
+class _Connection:
+    """One connection: what the servers say comes to the store in steps of its own program."""
+
+    def __init__(self, store: "SimStore", zookeeper: SimZookeeper, host: str) -> None:
+        self.up = Channel(zookeeper.network, host, HOST)
+        self._down = Channel(zookeeper.network, HOST, host)
+        self._store = store
+
+    def connected(self, session_id: int, nodes: dict[str, Node]) -> None:
+        self._down.send(lambda: self._store.run(lambda: self._store.on_connected(self, session_id, nodes)))
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        self._down.send(lambda: self._store.run(lambda: self._store.on_changed(self, changes)))
+
+    def answered(self, number: int, error: Exception | None) -> None:
+        self._down.send(lambda: self._store.run(lambda: self._store.on_answered(self, number, error)))
+
+    def broken(self) -> None:
+        self._down.send(lambda: self._store.run(lambda: self._store.on_broken(self)))
+
+    def close(self) -> None:
+        self.up.is_open = self._down.is_open = False
+
+
+class SimStore:
+    """A `MetadataStore` of one program. Made by `open`, which waits for the first connection."""
+
+    def __init__(self, loop: VirtualLoop, zookeeper: SimZookeeper, clock: Clock, host: str) -> None:
+        self._loop = loop
+        self._zookeeper = zookeeper
+        self._clock = clock
+        self._host = host
+        self._context = copy_context()
+        self._state = SessionState.SUSPENDED
+        self._session_id: int | None = None
+        self._connection: _Connection | None = None
+        self._watchers: list[Watcher] = []
+        self._listeners: list[SessionListener] = []
+        self._told: dict[str, Node] = {}
+        self._numbers = itertools.count()
+        self._waiting: dict[int, tuple[float, asyncio.Future[None]]] = {}
+        self._asked_at_ms = 0.0
+        self._lease_from_ms = float("-inf")
+        self._moved = asyncio.Event()
+        self._task = loop.create_task(self._run())
+
+    @classmethod
+    async def open(cls, loop: VirtualLoop, zookeeper: SimZookeeper, clock: Clock, host: str) -> Self:
+        """Connect, however long that takes."""
+        store = cls(loop, zookeeper, clock, host)
+        await store.wait_connected()
+        return store
+
+    # --- what every store does
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._state
+
+    async def get(self, path: str) -> Node | None:
+        return self._told.get(path)
+
+    async def tree(self, path: str) -> dict[str, Node]:
+        return at_or_below(self._told, path)
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        connection, session_id, zookeeper = self._connection, self._session_id, self._zookeeper
+        if self._state is not SessionState.CONNECTED or connection is None or session_id is None:
+            raise NotConnectedError("the metadata store is out of reach")
+        await self._ask(lambda number: zookeeper.commit(session_id, connection, number, tuple(operations)))
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    def lease_until_ms(self) -> float:
+        return self._lease_from_ms + self._zookeeper.session_timeout_ms
+
+    def on_session(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    async def wait_connected(self) -> None:
+        while self._state is not SessionState.CONNECTED:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def close(self) -> None:
+        self._watchers.clear()
+        self._listeners.clear()
+        self._task.cancel()
+        connection, session_id, zookeeper = self._connection, self._session_id, self._zookeeper
+        if connection is not None and session_id is not None:
+            with suppress(OutcomeUnknown, TimeoutError):
+                async with asyncio.timeout(zookeeper.session_timeout_ms / 1000):
+                    await self._ask(lambda number: zookeeper.close(session_id, connection, number))
+        self._drop()
+
+    # --- what the servers say
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Do something in a step of the program that the store belongs to."""
+        self._loop.call_soon(action, context=self._context)
+
+    def on_connected(self, connection: _Connection, session_id: int, nodes: dict[str, Node]) -> None:
+        """The session goes on, or another has begun."""
+        if connection is not self._connection:
+            return
+        is_new = self._session_id not in (None, session_id)
+        self._session_id = session_id
+        self._lease_from_ms = self._asked_at_ms
+        if is_new:
+            self._move(SessionState.EXPIRED)
+        self._tell(difference(self._told, nodes))
+        self._move(SessionState.CONNECTED)
+
+    def on_changed(self, connection: _Connection, changes: Sequence[Change]) -> None:
+        """Something has happened in the tree."""
+        if connection is self._connection:
+            self._tell(changes)
+
+    def on_answered(self, connection: _Connection, number: int, error: Exception | None) -> None:
+        """A request was served, or refused."""
+        asked_at_ms, answer = self._waiting.pop(number, (0.0, None))
+        if connection is not self._connection or answer is None:
+            return
+        self._lease_from_ms = max(self._lease_from_ms, asked_at_ms)
+        if not answer.done():
+            answer.set_result(None) if error is None else answer.set_exception(error)
+
+    def on_broken(self, connection: _Connection) -> None:
+        """The connection is gone."""
+        if connection is self._connection:
+            self._drop()
+
+    # --- inside
+
+    async def _run(self) -> None:
+        """Connect, stay connected, and connect again."""
+        while True:
+            await self._connect()
+            await self._stay()
+            if self._state is SessionState.CONNECTED:
+                self._move(SessionState.SUSPENDED)
+            self._drop()
+            await asyncio.sleep(_TRY_AGAIN_S)
+
+    async def _connect(self) -> None:
+        connection = self._connection = _Connection(self, self._zookeeper, self._host)
+        session_id, zookeeper = self._session_id, self._zookeeper
+        self._asked_at_ms = self._clock.monotonic_ms()
+        connection.up.send(lambda: zookeeper.receive(lambda: zookeeper.connect(session_id, connection)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(zookeeper.session_timeout_ms / 3000):
+                await self.wait_connected()
+
+    async def _stay(self) -> None:
+        """Say now and then that this end is alive, until the other is not."""
+        while self._state is SessionState.CONNECTED and self._connection is not None:
+            connection, session_id, zookeeper = self._connection, self._session_id or 0, self._zookeeper
+            with suppress(TimeoutError, OutcomeUnknown):
+                async with asyncio.timeout(zookeeper.session_timeout_ms / 3000):
+                    await self._ask(lambda number: zookeeper.ping(session_id, connection, number))  # noqa: B023
+                    await asyncio.sleep(zookeeper.session_timeout_ms / 6000)
+                    continue
+            return
+
+    async def _ask(self, action: Callable[[int], None]) -> None:
+        """Send a request and wait for its answer; raises what the servers refuse it with, or `OutcomeUnknown`."""
+        connection, number = self._connection, next(self._numbers)
+        if connection is None:
+            raise NotConnectedError("the metadata store is out of reach")
+        answer: asyncio.Future[None] = self._loop.create_future()
+        self._waiting[number] = (self._clock.monotonic_ms(), answer)
+        connection.up.send(lambda: self._zookeeper.receive(lambda: action(number)))
+        await answer
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        waiting, self._waiting = self._waiting, {}
+        for _, answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(OutcomeUnknown("the answer to a commit was lost"))
+                answer.exception()  # its asker may be gone
+
+    def _move(self, state: SessionState) -> None:
+        self._state = state
+        self._moved.set()
+        for listener in tuple(self._listeners):
+            listener(state)
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        for path, node in changes:
+            if node is None:
+                self._told.pop(path, None)
+            else:
+                self._told[path] = node
+        if changes:
+            for watcher in tuple(self._watchers):
+                watcher(changes)
