@@ -31,29 +31,29 @@ def shadow(*nodes: str, bare: tuple[str, ...] = ()) -> Shadow:
 
 
 def requests(known: Shadow, *operations: Operation) -> list[object]:
-    return [step.request for step in plan(known, operations, "/root", [])]
+    return [step.request for step in plan(known, operations, "/base", [])]
 
 
 def bare(path: str) -> zk.Create:
-    return zk.Create(f"/root{path}", None, [], 0)
+    return zk.Create(f"/base{path}", None, [], 0)
 
 
 def gone(path: str, version: int = -1) -> zk.Delete:
-    return zk.Delete(f"/root{path}", version)
+    return zk.Delete(f"/base{path}", version)
 
 
 def test_parents_that_are_missing_are_made_once_and_without_a_value() -> None:
-    node = zk.Create("/root/a/b/c", b"v", [], 0)
+    node = zk.Create("/base/a/b/c", b"v", [], 0)
     assert requests(shadow(), Create("/a/b/c", b"v")) == [bare("/a"), bare("/a/b"), node]
     assert requests(shadow(bare=("/a",)), Create("/a/b/c", b"v")) == [bare("/a/b"), node]
     assert requests(shadow("/a", bare=("/a/b",)), Create("/a/b/c", b"v")) == [node]
     two = requests(shadow(), Create("/a/b/c", b"v"), Create("/a/b/d", b"", is_ephemeral=True))
-    assert two == [bare("/a"), bare("/a/b"), node, zk.Create("/root/a/b/d", b"", [], 1)]
+    assert two == [bare("/a"), bare("/a/b"), node, zk.Create("/base/a/b/d", b"", [], 1)]
 
 
 def test_a_node_takes_the_place_of_an_empty_one_but_not_of_one_that_holds_nodes() -> None:
     known = shadow(bare=("/a", "/a/b", "/a/b/c"))
-    made = zk.Create("/root/a", b"v", [], 0)
+    made = zk.Create("/base/a", b"v", [], 0)
     assert requests(known, Create("/a", b"v")) == [gone("/a/b/c"), gone("/a/b"), gone("/a"), made]
     known.place("/a/b/d", Node(b"", 0))
     assert requests(known, Create("/a", b"v")) == [made]
@@ -69,19 +69,19 @@ def test_a_node_goes_with_the_empty_places_below_it() -> None:
 def test_a_bare_place_is_no_node() -> None:
     known = shadow(bare=("/a",))
     for operation in (Put("/a", b"", 0), Delete("/a", -1), Check("/a", 0)):
-        assert requests(known, operation) == [zk.CheckVersion("/root/a/nothing is here", -1)]
+        assert requests(known, operation) == [zk.CheckVersion("/base/a/nothing is here", -1)]
     known.remove("/a")
-    assert requests(known, Check("/a", 0)) == [zk.CheckVersion("/root/a", 0)]
+    assert requests(known, Check("/a", 0)) == [zk.CheckVersion("/base/a", 0)]
 
 
 def test_operations_of_a_group_see_what_those_before_them_did() -> None:
     known = shadow("/a")
     steps = requests(known, Delete("/a", 0), Create("/a/b", b""), Delete("/a/b", 0), Create("/a", b""))
     assert steps[2:] == [
-        zk.Create("/root/a/b", b"", [], 0),
+        zk.Create("/base/a/b", b"", [], 0),
         gone("/a/b", 0),
         gone("/a"),
-        zk.Create("/root/a", b"", [], 0),
+        zk.Create("/base/a", b"", [], 0),
     ]
 
 
