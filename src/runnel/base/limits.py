@@ -227,8 +227,8 @@ METRIC_LAG_SERIES_MAX = 50_000
 # Metrics: the longest group id that becomes a label; the protocol allows 32 KB. Topic names are at most 249 long.
 METRIC_LABEL_LENGTH_MAX = 255
 
-# Metrics: lines written before others get the event loop, about a millisecond.
-METRIC_LINES_PER_TURN = 500
+# Metrics: after so much time others get the event loop. The lag of tens of thousands of partitions takes half a second.
+METRIC_TURN_S = 0.002
 
 # Metrics: scrapes at a time, the size of a request's head, and the time in which one has to be over. Prometheus gives
 # up after ten seconds by default; whoever else comes here gets no more than that, either.

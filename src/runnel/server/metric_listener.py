@@ -6,13 +6,14 @@ or is slow, or comes in a crowd, is let go, and the broker's own clients do not 
 
 import asyncio
 import logging
+import time
 from http import HTTPStatus
 
 from runnel.base.limits import (
     METRIC_CONNECTIONS_MAX,
-    METRIC_LINES_PER_TURN,
     METRIC_REQUEST_BYTES_MAX,
     METRIC_REQUEST_TIMEOUT_S,
+    METRIC_TURN_S,
 )
 from runnel.base.metric import Registry
 from runnel.server import metric_text
@@ -88,13 +89,15 @@ class MetricListener:
         async with self._rendering:
             parts: list[bytes] = []
             turn: list[str] = []
+            end_s = time.monotonic() + METRIC_TURN_S
             for metric in self._registry.metrics():
                 for line in metric_text.lines(metric):
                     turn.append(line)
-                    if len(turn) >= METRIC_LINES_PER_TURN:
+                    if time.monotonic() >= end_s:
                         parts.append("".join(turn).encode(errors="replace"))
                         turn.clear()
                         await asyncio.sleep(0)
+                        end_s = time.monotonic() + METRIC_TURN_S
             return b"".join([*parts, "".join(turn).encode(errors="replace")])
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from runnel.base.metric import Metric
 
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -12,15 +14,8 @@ def lines(metric: Metric) -> Iterator[str]:
     description = metric.description.replace("\\", r"\\").replace("\n", r"\n")
     yield f"# HELP {metric.name} {description}\n"
     yield f"# TYPE {metric.name} {metric.kind}\n"
+    name = metric.name
     for suffix, labels, value in metric.samples():
-        shown = ",".join(f'{name}="{_escape(text)}"' for name, text in labels)
+        shown = ",".join([f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels])
         braces = f"{{{shown}}}" if shown else ""
-        yield f"{metric.name}{suffix}{braces} {_number(value)}\n"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else repr(value)
+        yield f"{name}{suffix}{braces} {value!r}\n"
