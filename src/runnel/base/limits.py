@@ -238,3 +238,18 @@ METRIC_REQUEST_TIMEOUT_S = 10.0
 
 # Groups: different sets of group options whose meaning is remembered. Groups rarely have any of their own.
 GROUP_SETTINGS_REMEMBERED_MAX = 1000
+
+# Changes of ISRs that are on their way to the metadata store at once. When a broker comes back, thousands of followers
+# join within a second; each is a write of its own, and ZooKeeper answers many of them together.
+ISR_CHANGES_AT_ONCE_MAX = 64
+
+# How long another broker may take to accept a connection. It is near; waiting longer would only delay the fetches of
+# partitions whose leader is elsewhere by now.
+PEER_CONNECT_MS = 10_000
+
+# How long a fetcher waits for more of the same when it gets partitions to fetch while a fetch is waiting: those of an
+# election come one after the other, and each time its connection is made anew.
+FETCHER_GATHER_S = 0.01
+
+# How many bytes a fetcher appends before others have the event loop.
+FETCHER_TURN_BYTES_MAX = 2 * MIB

@@ -29,11 +29,20 @@ from runnel.config.log_default import SYNONYM_FAMILIES, LogOptions
 from runnel.config.network import NetworkOptions
 from runnel.config.option import Option, UpdateMode, render_value
 from runnel.config.refusal import broker_refusal
+from runnel.config.replication import ReplicationOptions
 
 _NO_LAYER: Mapping[str, str] = MappingProxyType({})
 
 
-class BrokerConfig(NetworkOptions, LogOptions, CleanerOptions, ConsumerGroupOptions, CoordinatorOptions, Configuration):
+class BrokerConfig(
+    NetworkOptions,
+    LogOptions,
+    CleanerOptions,
+    ConsumerGroupOptions,
+    CoordinatorOptions,
+    ReplicationOptions,
+    Configuration,
+):
     """The options that a broker lives by.
 
     A value comes from the first layer that has it: set for this broker at run time, set for all
@@ -168,6 +177,9 @@ class BrokerConfig(NetworkOptions, LogOptions, CleanerOptions, ConsumerGroupOpti
         if self.log_cleaner_dedupe_buffer_size < self.log_cleaner_threads * DEDUPE_BYTES_PER_THREAD_MIN:
             message = "log.cleaner.dedupe.buffer.size must be at least 1 MiB for each of log.cleaner.threads"
             problems.append(ConfigError("log.cleaner.dedupe.buffer.size", message))
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            message = "replica.fetch.wait.max.ms must be at most replica.lag.time.max.ms, or idle followers seem to lag"
+            problems.append(ConfigError("replica.fetch.wait.max.ms", message))
         try:
             setup = resolve_listeners(
                 self.listeners,

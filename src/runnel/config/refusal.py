@@ -51,7 +51,6 @@ BROKER_REFUSALS: Mapping[str, str] = {
     "port": _LISTENERS,
     "principal.builder.class": _SECURITY,
     "producer.id.expiration.check.interval.ms": _FIXED,
-    "replica.selector.class": _PLUGIN,
     "reserved.broker.max.id": _ZOOKEEPER,
     "super.users": _SECURITY,
     "telemetry.max.bytes": "client metrics are not supported yet",

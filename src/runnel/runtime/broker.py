@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,15 +23,28 @@ from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.embedded import EmbeddedStore
 from runnel.coordination.store import MetadataStore
 from runnel.machines.controller.image import ClusterImage, Node
-from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind, ConfigRecord, Record
+from runnel.machines.controller.record import (
+    CLUSTER_DEFAULT,
+    BrokerAdmitted,
+    BrokerRecord,
+    BrokerRemoved,
+    ConfigKind,
+    ConfigRecord,
+    Record,
+)
 from runnel.machines.controller.topic import Defaults
 from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller import Controller
 from runnel.runtime.descriptor import share_descriptors
+from runnel.runtime.fetcher_pool import FetcherPool
 from runnel.runtime.group_coordinator import GroupCoordinators
+from runnel.runtime.isr import IsrKeeper
+from runnel.runtime.leadership import ReplicaWorld
+from runnel.runtime.lease import Lease
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.log_compaction import LogCompaction
+from runnel.runtime.partition import Partition
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
@@ -98,10 +112,20 @@ class Broker:
         for folder in new_folders:
             write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
+        self.isr = IsrKeeper(self.metadata, self.config.replica_lag_time_max_ms, self._partitions)
+        self.fetchers = FetcherPool(self.broker_id, self.image, lambda: self.config, self.clock, self.worker)
         self.replicas = Replicas(
-            self.broker_id, self.image, self.log_dirs, self.topic_config, self._folder_worker, self.worker
+            self.image,
+            self.log_dirs,
+            self.topic_config,
+            self._folder_worker,
+            self.worker,
+            ReplicaWorld(self.broker_id, self.clock, self.config.replica_lag_time_max_ms, self.isr),
+            self.fetchers,
+            may_lead=self._may_lead,
+            lease=self._lease(),
         )
-        for name in self.image.topics:
+        for name in list(self.image.topics):
             await self.replicas.reconcile(name)
         self._set_strays_aside()
         self.controller = Controller(self.metadata, [self.broker_id], self.replicas.settled)
@@ -128,6 +152,7 @@ class Broker:
         spawn = asyncio.get_running_loop().create_task
         self._tasks = [
             spawn(self.replicas.run()),
+            spawn(self.isr.run()),
             spawn(self.compaction.run()),
             *(spawn(task) for task in self.care.tasks()),
         ]
@@ -139,6 +164,8 @@ class Broker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._tasks:
+            await self.fetchers.stop()
+            await self.isr.stop()
             await self.groups.stop()
             await self._end_flushes()
         self.handles.defer = None
@@ -154,6 +181,21 @@ class Broker:
         if self._store is not None:
             await self._store.close()
             self._store = None
+
+    def _partitions(self) -> list[Partition]:
+        return self.replicas.all()
+
+    def _may_lead(self) -> bool:
+        """Whether the controller has dealt with the present registration; a broker alone has no registration yet."""
+        return not self.image.brokers or self.image.is_live(self.broker_id)
+
+    def _lease(self) -> Lease | None:
+        """None where the session with the store cannot end: an embedded one is this broker's own."""
+        return (
+            None
+            if self.metadata.store.lease_until_ms() == inf
+            else Lease(self.clock, self.metadata.store.lease_until_ms)
+        )
 
     async def _end_flushes(self) -> None:
         """Let flushes end that nobody waits for, such as those of records sent without acks."""
@@ -224,6 +266,9 @@ class Broker:
             # Topics inherit from the broker.
             records = [*records, *(ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self.image.topics)]
         self.replicas.on_records(records)
+        if any(_is_about(record, self.broker_id) for record in records):
+            self.replicas.assume_all_roles()
+        self.fetchers.on_records(records)
         self.groups.on_records(records)
 
     def _apply_dynamic_config(self) -> None:
@@ -231,3 +276,8 @@ class Broker:
             self.image.config(ConfigKind.BROKER, str(self.static_config.node_id)),
             self.image.config(ConfigKind.BROKER, CLUSTER_DEFAULT),
         )
+
+
+def _is_about(record: Record, broker_id: int) -> bool:
+    """Whether a record may change what a broker may lead."""
+    return isinstance(record, BrokerRecord | BrokerRemoved | BrokerAdmitted) and record.broker_id == broker_id

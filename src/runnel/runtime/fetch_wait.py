@@ -21,10 +21,10 @@ class FetchWait:
     def disturbed(self) -> None:
         self._wake(True)
 
-    async def wait(self, partitions: Sequence[Partition], timeout_s: float) -> bool:
-        """Whether something happened before the time was over."""
+    async def wait(self, partitions: Sequence[Partition], timeout_s: float, *, for_end: bool = False) -> bool:
+        """Whether something happened before the time was over; with `for_end` also what is not committed counts."""
         for partition in partitions:
-            partition.wait(self)
+            partition.wait(self, for_end=for_end)
         timer = asyncio.get_running_loop().call_later(timeout_s, self._wake, False)
         try:
             return await self._woken

@@ -1,19 +1,31 @@
-"""A partition that this broker leads: its log, its epoch, its watermarks, and who waits for them."""
+"""A partition on this broker: its log, its role, its watermarks, and who waits for them.
+
+Theory of operation. The image says who leads; `Replicas` tells each partition with `lead` or `follow`. A leader
+takes records and serves everybody. Where it is the only replica, what is written is committed, on the shortest
+way. Where it has followers, `Leadership` says how far it is. A follower's log is written by its fetcher, and
+consumers may read it up to what it knows to be committed.
+"""
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from runnel.config.topic import TopicConfig
+from runnel.machines.controller.record import NO_BROKER, PartitionRecord
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader, read_header, set_log_append_time
+from runnel.runtime.commit_wait import CommitEnd, CommitWaits
 from runnel.runtime.group_commit import FlushEnd, GroupCommit
+from runnel.runtime.leadership import MANY_BYTES, Leadership, ReplicaWorld
+from runnel.runtime.lease import Lease
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
 from runnel.storage.producer_replay import recall_batches
 from runnel.storage.producer_state import Duplicate
+from runnel.storage.replica_append import append_replicated
 from runnel.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
 
 log = logging.getLogger("runnel.runtime")
@@ -43,7 +55,7 @@ class Appended(NamedTuple):
 
 
 class Partition:
-    """The leader's side of one partition."""
+    """One replica of one partition."""
 
     def __init__(
         self,
@@ -53,18 +65,37 @@ class Partition:
         storage: Log,
         config: TopicConfig,
         worker: Executor | None = None,
+        *,
+        high_watermark: int | None = None,
+        lease: Lease | None = None,
     ) -> None:
-        """`worker` waits for the disk, in lookups by time and where `flush.messages` wants a flush."""
+        """`worker` waits for the disk, in lookups by time and where `flush.messages` wants a flush.
+
+        `high_watermark` is what was known to be committed; None where that is all there is. Without a `lease` nobody
+        else can be elected.
+        """
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = storage
         self.config = config
-        self.leader_epoch = 0
+        self.leader_id = NO_BROKER
+        self.leader_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
-        self.high_watermark = storage.log_end_offset
+        self.is_leader = False
         self.is_retired = False
-        self._waiters: dict[AppendWaiter, None] = {}  # told in the order in which they came
+        # Where the log ended when this broker became leader.
+        self.epoch_start_offset = 0
+        end_offset = storage.log_end_offset
+        self.high_watermark = end_offset if high_watermark is None else min(high_watermark, end_offset)
+        self._min_isr = 1
+        self._leadership: Leadership | None = None
+        self._refusal: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._lease = lease
+        # Told in the order in which they came.
+        self._waiters: dict[AppendWaiter, None] = {}
+        self._end_waiters: dict[AppendWaiter, None] = {}
+        self._commits: CommitWaits | None = None  # there are none where nobody ever had to wait
         self._worker = worker
         self._commit: GroupCommit | None = None
         self._failing = False
@@ -78,6 +109,68 @@ class Partition:
         """How far a reader of committed records may go; open transactions hold it back."""
         return self.log.last_stable_offset(self.high_watermark)
 
+    # Roles
+
+    def lead(self, record: PartitionRecord, replicas: Sequence[int], world: ReplicaWorld) -> None:
+        """The image says that this broker leads, or something new of its followers."""
+        if self.is_retired:
+            return
+        if not self.is_leader or record.leader_epoch != self.leader_epoch:
+            self.epoch_start_offset = self.log.log_end_offset
+            self._leadership = None
+        self.is_leader = True
+        self._note(record)
+        self._min_isr = min(self.config.min_insync_replicas, len(replicas))
+        self._refusal = None
+        if len(replicas) == 1 and len(record.isr) == 1:
+            self._leadership = None
+            if self.flush_end is None:
+                self.commit(self.log.log_end_offset, 0)
+        elif self._leadership is None:
+            self._leadership = Leadership(self, world, record, replicas)
+            self._leadership.settle()
+        else:
+            self._leadership.update(record, replicas)
+            self._leadership.settle()
+        if len(self.isr) < self._min_isr:
+            # The high watermark stands still now, and nobody knows for how long.
+            self._fail_commits(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def follow(self, record: PartitionRecord) -> None:
+        """The image says that another broker leads, or none."""
+        if self.is_retired or (not self.is_leader and record.leader_epoch == self.leader_epoch):
+            self._note(record)
+            return
+        self._note(record)
+        self.is_leader = False
+        self._leadership = None
+        self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.disturb()
+
+    def _fail_commits(self, code: ErrorCode) -> None:
+        if self._commits is not None:
+            self._commits.fail(code)
+
+    def _note(self, record: PartitionRecord) -> None:
+        self.leader_id, self.leader_epoch, self.isr = record.leader, record.leader_epoch, record.isr
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """What this broker knows of its followers; None where it has none or does not lead."""
+        return self._leadership
+
+    def check_leader(self, current_leader_epoch: int) -> None:
+        """Refuse who should ask another broker, or knows of another leader."""
+        self.check_leader_epoch(current_leader_epoch)
+        if self._refusal is not None:
+            raise self._refused()
+
+    def _refused(self) -> ApiError:
+        if self.is_retired:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has been deleted")
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.leader_id} leads {self.name}")
+
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Fence a client whose metadata is older or newer than this leader (KIP-320)."""
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
@@ -88,12 +181,11 @@ class Partition:
 
     def append(self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int) -> Appended:
         """Write one valid batch, or find that it was written before; `flush_end` says whether to wait then."""
-        self._check_not_retired()
-        if acks == ACKS_ALL and len(self.isr) < self.config.min_insync_replicas:
-            raise ApiError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self.config.min_insync_replicas}",
-            )
+        if self._refusal is not None or (self._lease is not None and not self._lease.is_held):
+            raise self._refused()
+        if acks == ACKS_ALL and len(self.isr) < self._min_isr:
+            message = f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self._min_isr}"
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
         if duplicate := self._find_duplicate(header):
             # It may be one whose flush failed.
             self._check_online()
@@ -106,8 +198,13 @@ class Partition:
         base_offset = self._write(batch, header)
         if self.log.is_flush_wanted or (self._commit is not None and self._commit.is_pending):
             self._join_commit(len(batch))
+        elif self._leadership is None:
+            # With one replica, what is written is replicated.
+            self.commit(self.log.log_end_offset, len(batch))
         else:
-            self._advance_high_watermark(self.log.log_end_offset, len(batch))
+            self._leadership.wrote(self.log.log_end_offset, len(batch))
+        if self._end_waiters:
+            _tell(self._end_waiters, len(batch))
         return Appended(base_offset, log_append_time)
 
     def _find_duplicate(self, header: BatchHeader) -> Duplicate | None:
@@ -120,6 +217,19 @@ class Partition:
                 raise
         return producers.check(header)
 
+    def when_committed(self, offset: int) -> CommitEnd | None:
+        """What an acknowledgement of everything below `offset` has to wait for; None if it is committed."""
+        if self.high_watermark >= offset:
+            return None
+        if self._commits is None:
+            self._commits = CommitWaits()
+        return self._commits.add(offset)
+
+    @property
+    def is_sure_to_lead(self) -> bool:
+        """Whether nobody else can have been elected; without that nothing is acknowledged."""
+        return self.is_leader and (self._lease is None or self._lease.is_held)
+
     @property
     def flush_end(self) -> FlushEnd | None:
         """What an acknowledgement of what was appended so far has to wait for; see `GroupCommit.end`."""
@@ -127,8 +237,14 @@ class Partition:
 
     def _join_commit(self, size_bytes: int) -> None:
         if self._commit is None:
-            self._commit = GroupCommit(self.log, self._worker, self._advance_high_watermark)
+            self._commit = GroupCommit(self.log, self._worker, self._flushed)
         self._commit.join(size_bytes)
+
+    def _flushed(self, end_offset: int, size_bytes: int) -> None:
+        if self._leadership is not None:
+            self._leadership.wrote(end_offset, size_bytes)
+        elif self.is_leader:
+            self.commit(end_offset, size_bytes)
 
     async def find_by_time(self, timestamp_ms: int | None) -> TimestampOffset | None:
         """The first record at or after a time, or with None the newest. The disk is waited for in a worker thread."""
@@ -137,14 +253,16 @@ class Partition:
             try:
                 found = await asyncio.get_running_loop().run_in_executor(self._worker, lookup.run)
             except LookupOvertaken:
-                self._check_not_retired()
+                if self.is_retired:
+                    raise self._refused() from None
                 continue
             if found is None or found.offset >= self.log.log_start_offset:
                 return found
 
     def delete_records(self, before_offset: int) -> int:
         """Let everything below `before_offset` go; the new low watermark."""
-        self._check_not_retired()
+        if self._refusal is not None:
+            raise self._refused()
         if before_offset == -1:
             before_offset = self.high_watermark
         if not 0 <= before_offset <= self.high_watermark:
@@ -152,20 +270,57 @@ class Partition:
         self.log.advance_log_start(before_offset)
         return self.log.log_start_offset
 
-    def wait(self, waiter: AppendWaiter) -> None:
-        self._waiters[waiter] = None
+    # Following
+
+    def append_replicated(self, data: bytearray | memoryview, leader_epoch: int) -> int:
+        """Append what the leader of that epoch sent; how many bytes were taken.
+
+        Raises `CorruptBatch` and `StorageError`, perhaps after some of it was appended.
+        """
+        size_bytes = append_replicated(self.log, data, leader_epoch)
+        if size_bytes and self._end_waiters:
+            _tell(self._end_waiters, size_bytes)
+        return size_bytes
+
+    def truncate_to(self, offset: int, *, is_full: bool = False) -> None:
+        """Cut the log to agree with the leader's; with `is_full` begin it again."""
+        if is_full:
+            self.log.truncate_fully(offset)
+        else:
+            self.log.truncate_to(offset)
+        if self.log.log_end_offset < self.high_watermark:
+            log.warning(
+                "%s: records up to %d were committed and are cut at %d, after an unclean election",
+                *(self.name, self.high_watermark, self.log.log_end_offset),
+            )
+            self.high_watermark = self.log.log_end_offset
+
+    def learn(self, high_watermark: int, log_start_offset: int) -> None:
+        """What the leader says of its log: how far it is committed, and where it begins."""
+        offset = min(high_watermark, self.log.log_end_offset)
+        if offset > self.high_watermark:
+            self.commit(offset, MANY_BYTES)
+        if log_start_offset > self.log.log_start_offset:
+            self.log.advance_log_start(min(log_start_offset, self.high_watermark))
+
+    # Waiting
+
+    def wait(self, waiter: AppendWaiter, *, for_end: bool = False) -> None:
+        """Be told of what becomes readable, or with `for_end` of everything that is appended, as followers are."""
+        (self._end_waiters if for_end else self._waiters)[waiter] = None
 
     def stop_waiting(self, waiter: AppendWaiter) -> None:
         self._waiters.pop(waiter, None)
+        self._end_waiters.pop(waiter, None)
 
     def retire(self) -> None:
         """Take no more records, because the topic is gone; some who hold this partition do not know yet."""
         self.is_retired = True
+        self.is_leader = False
+        self._leadership = None
+        self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._fail_commits(self._refusal)
         self.disturb()
-
-    def _check_not_retired(self) -> None:
-        if self.is_retired:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has been deleted")
 
     def _check_online(self) -> None:
         try:
@@ -175,7 +330,7 @@ class Partition:
 
     def disturb(self) -> None:
         """Send everybody who waits here to look again."""
-        for waiter in tuple(self._waiters):
+        for waiter in (*self._waiters, *self._end_waiters):
             waiter.disturbed()
 
     @property
@@ -195,11 +350,17 @@ class Partition:
             self._failing = False
         return base_offset
 
-    def _advance_high_watermark(self, offset: int, size_bytes: int) -> None:
-        # With one replica in sync, what is written is replicated.
+    def commit(self, offset: int, size_bytes: int) -> None:
+        """Let everybody read up to `offset`, which is about so many bytes more."""
         if offset > self.high_watermark:  # noqa: PLR1730  each append comes here, and a call of max costs more
             self.high_watermark = offset
         self.log.producers.acknowledge(self.high_watermark)
+        if self._commits is not None:
+            self._commits.reach(self.high_watermark)
         if self._waiters:
-            for waiter in tuple(self._waiters):
-                waiter.appended(size_bytes)
+            _tell(self._waiters, size_bytes)
+
+
+def _tell(waiters: dict[AppendWaiter, None], size_bytes: int) -> None:
+    for waiter in tuple(waiters):
+        waiter.appended(size_bytes)

@@ -2,19 +2,22 @@
 
 The image says what should be here; `reconcile` makes it so for one topic, at start-up and
 after every change alike. Folders are made and removed in a worker thread; partitions appear
-and disappear on the event loop. Whoever changed the image waits with `settled`.
+and disappear on the event loop. Whoever changed the image waits with `settled`. Who leads is not waited for: a
+partition that is here hears of it at once, so that nobody leads for longer than the image says so.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Protocol
 
 from runnel.base.limits import SYNCING_LOGS_MAX
 from runnel.config.topic import TopicConfig
 from runnel.machines.controller.image import ClusterImage, Topic
 from runnel.machines.controller.record import (
+    NO_BROKER,
     ConfigKind,
     ConfigRecord,
     PartitionRecord,
@@ -23,6 +26,8 @@ from runnel.machines.controller.record import (
     TopicRemoved,
 )
 from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.runtime.leadership import ReplicaWorld
+from runnel.runtime.lease import Lease
 from runnel.runtime.partition import Partition
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
@@ -32,24 +37,48 @@ from runnel.storage.log_dir import LogDir
 log = logging.getLogger("runnel.runtime")
 
 
+class Following(Protocol):
+    """Who fetches for the partitions that other brokers lead."""
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch from the partition's leader of now."""
+        ...
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch for it no more."""
+        ...
+
+
 class Replicas:
     """Partitions by topic and index."""
 
     def __init__(
         self,
-        broker_id: int,
         image: ClusterImage,
         log_dirs: Sequence[LogDir],
         resolve_config: Callable[[str], TopicConfig],
         worker: Executor,
-        flush_worker: Executor | None = None,
+        flush_worker: Executor | None,
+        world: ReplicaWorld,
+        following: Following,
+        *,
+        may_lead: Callable[[], bool],
+        lease: Lease | None = None,
     ) -> None:
+        """`may_lead` says whether this broker's registration is admitted, before which it leads nothing."""
         self._flush_worker = flush_worker
-        self._broker_id = broker_id
+        self._broker_id = world.broker_id
         self._image = image
         self._log_dirs = log_dirs
         self._resolve_config = resolve_config
         self._worker = worker
+        self._world = world
+        self._following = following
+        self._may_lead = may_lead
+        self._lease = lease
+        self._high_watermarks: Mapping[tuple[str, int], int] | None = None
+        # Called when a partition begins to lead, begins another epoch of leading, or stops.
+        self.on_role: Callable[[Partition], None] = _nothing
         self._topics: dict[str, dict[int, Partition]] = {}
         self._changes: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
         self._told: set[tuple[str, int]] = set()  # logs that could not be opened, of which the log file knows
@@ -71,8 +100,28 @@ class Replicas:
         return []
 
     def on_records(self, records: Sequence[Record]) -> None:
-        """Take note of changes of the image; they are carried out soon."""
-        self._changes.put_nowait(records)
+        """Take note of changes of the image: leaders change now, and what takes time is carried out soon."""
+        left = [record for record in records if not self._is_carried_out(record)]
+        for name in topics_of(left):
+            self.assume_roles(name)
+        if left:
+            self._changes.put_nowait(left)
+
+    def _is_carried_out(self, record: Record) -> bool:
+        """Whether a change is only one of who leads, and has been made; elections change thousands of partitions."""
+        if not isinstance(record, PartitionRecord):
+            return False
+        topic = self._image.topics.get(record.topic)
+        if topic is None or record.partition >= topic.partition_count:
+            return False
+        replicas = topic.assignment[record.partition]
+        partition = self._topics.get(record.topic, {}).get(record.partition)
+        if partition is None:
+            return self._broker_id not in replicas
+        if partition.topic_id != topic.topic_id or self._broker_id not in replicas:
+            return False
+        self._assume_role(partition, record, replicas)
+        return True
 
     def retry_missing(self) -> None:
         """Try again soon to open the logs that could not be opened; a full disk may have room again."""
@@ -89,7 +138,7 @@ class Replicas:
         while True:
             records = await self._changes.get()
             try:
-                for name in dict.fromkeys(filter(None, map(_topic_of, records))):
+                for name in topics_of(records):
                     await self._reconcile_if_possible(name)
             finally:
                 self._changes.task_done()
@@ -109,14 +158,29 @@ class Replicas:
             await self._remove(name)
         if topic is not None:
             config = self._resolve_config(name)
+            await self._remove_unassigned(topic)
             await self._add_missing(topic, config)
             self._update(topic, config)
 
     async def _remove(self, name: str) -> None:
         removed = self._topics.pop(name)
         for partition in removed.values():
-            partition.retire()
+            self._retire(partition)
         await self._in_worker(self._delete_logs, name, list(removed))
+
+    async def _remove_unassigned(self, topic: Topic) -> None:
+        """Let go of partitions that were moved to other brokers."""
+        here = self._topics.get(topic.name, {})
+        gone = [index for index in here if self._broker_id not in topic.assignment[index]]
+        for index in gone:
+            self._retire(here.pop(index))
+        if gone:
+            await self._in_worker(self._delete_logs, topic.name, gone)
+
+    def _retire(self, partition: Partition) -> None:
+        self._following.leave(partition)
+        partition.retire()
+        self.on_role(partition)
 
     async def _add_missing(self, topic: Topic, config: TopicConfig) -> None:
         here = self._topics.setdefault(topic.name, {})
@@ -127,19 +191,67 @@ class Replicas:
         ]
         logs = await self._in_worker(self._open_logs, topic, missing, log_config(config)) if missing else None
         for index, storage in (logs or {}).items():
-            here[index] = Partition(topic.name, topic.topic_id, index, storage, config, self._flush_worker)
+            high_watermark = self._known_high_watermark(topic, index)
+            here[index] = Partition(
+                *(topic.name, topic.topic_id, index, storage, config, self._flush_worker),
+                high_watermark=high_watermark,
+                lease=self._lease,
+            )
+
+    def _known_high_watermark(self, topic: Topic, index: int) -> int | None:
+        """What was committed when it was last written down; None where there is nobody else who could know better."""
+        if len(topic.assignment[index]) == 1:
+            return None
+        if self._high_watermarks is None:
+            known: dict[tuple[str, int], int] = {}
+            for log_dir in self._log_dirs:
+                known |= log_dir.read_high_watermarks()
+            self._high_watermarks = known
+        return self._high_watermarks.get((topic.name, index), 0)
 
     def _update(self, topic: Topic, config: TopicConfig) -> None:
-        for index, partition in self._topics[topic.name].items():
-            if leadership := topic.leadership.get(index):
-                partition.leader_epoch = leadership.leader_epoch
-                partition.isr = leadership.isr
+        settings = log_config(config)
+        for partition in self._topics[topic.name].values():
             partition.config = config
-            partition.log.reconfigure(log_config(config))
+            partition.log.reconfigure(settings)
+        self.assume_roles(topic.name)
+
+    # --- roles
+
+    def assume_all_roles(self) -> None:
+        """Look again who leads what, because this broker was admitted or is gone."""
+        for name in list(self._topics):
+            self.assume_roles(name)
+
+    def assume_roles(self, name: str) -> None:
+        """Lead and follow what the image says, of the partitions of a topic that are here."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return
+        for index, partition in self._topics.get(name, {}).items():
+            record = topic.leadership.get(index)
+            if record is not None and partition.topic_id == topic.topic_id:
+                self._assume_role(partition, record, topic.assignment[index])
+
+    def _assume_role(self, partition: Partition, record: PartitionRecord, replicas: Sequence[int]) -> None:
+        before = partition.is_leader, partition.leader_epoch
+        if record.leader == self._broker_id and self._may_lead():
+            self._following.leave(partition)
+            partition.lead(record, replicas, self._world)
+        else:
+            partition.follow(record)
+            if record.leader in (NO_BROKER, self._broker_id) or self._broker_id not in replicas:
+                self._following.leave(partition)
+            else:
+                self._following.follow(partition)
+        if before != (partition.is_leader, partition.leader_epoch):
+            self.on_role(partition)
 
     def _absence(self, topic: str, index: int) -> ApiError:
         known = self._image.topics.get(topic)
         if known is not None and 0 <= index < known.partition_count:
+            if self._broker_id not in known.assignment[index]:
+                return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is on other brokers")
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{index} could not be opened")
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
@@ -245,6 +357,15 @@ def log_config(config: TopicConfig) -> LogConfig:
         message_timestamp_type=config.message_timestamp_type,
         producer_id_expiration_ms=config.broker.producer_id_expiration_ms,
     )
+
+
+def topics_of(records: Sequence[Record]) -> list[str]:
+    """The topics that records speak of, each once."""
+    return list(dict.fromkeys(filter(None, map(_topic_of, records))))
+
+
+def _nothing(_partition: Partition) -> None:
+    pass
 
 
 def _topic_of(record: Record) -> str | None:

@@ -16,7 +16,7 @@ class Board:
     def __init__(self) -> None:
         self.waiters: list[AppendWaiter] = []
 
-    def wait(self, waiter: AppendWaiter) -> None:
+    def wait(self, waiter: AppendWaiter, *, for_end: bool) -> None:
         self.waiters.append(waiter)
 
     def stop_waiting(self, waiter: AppendWaiter) -> None:

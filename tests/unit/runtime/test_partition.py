@@ -11,13 +11,28 @@ from tests.unit.sample import NOW_MS, ManualClock, make_batch, records_of
 
 from runnel.config.broker import BrokerConfig
 from runnel.config.topic import TopicConfig
+from runnel.machines.controller.record import PartitionRecord
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import TimestampType, check_crc, read_header
+from runnel.runtime.leadership import ReplicaWorld
 from runnel.runtime.partition import ACKS_ALL, Appended, Partition
 from runnel.runtime.replicas import log_config
 from runnel.storage.log_dir import LogDir
 from runnel.storage.memory_fs import MemoryFileSystem
 from runnel.storage.timestamp_lookup import TimestampLookup
+
+
+class NoDesk:
+    """Nobody joins or leaves an ISR."""
+
+    def is_eligible(self, _broker_id: int, _broker_epoch: int) -> bool:
+        return False
+
+    def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        raise AssertionError((partition.name, isr))
+
+
+WORLD = ReplicaWorld(1, ManualClock(), 30_000, NoDesk())
 
 
 class Bench:
@@ -30,7 +45,10 @@ class Bench:
         self.log_dir = LogDir.open(self.fs, "/data", ManualClock())
         log = self.log_dir.create("t", 0, UUID(int=1), log_config(config))
         self.partition = Partition("t", UUID(int=1), 0, log, config)
-        self.partition.isr = (1,)
+        self.lead(0)
+
+    def lead(self, epoch: int, isr: tuple[int, ...] = (1,), replicas: tuple[int, ...] = (1,)) -> None:
+        self.partition.lead(PartitionRecord("t", 0, 1, epoch, isr), replicas, WORLD)
 
     def append(self, batch: bytearray | None = None, *, acks: int = ACKS_ALL, now_ms: int = NOW_MS) -> Appended:
         data = memoryview(make_batch() if batch is None else batch)
@@ -81,8 +99,9 @@ class Waiter:
     ],
 )
 def test_clients_of_another_epoch_are_fenced(epoch: int, code: ErrorCode | None) -> None:
-    partition = Bench().partition
-    partition.leader_epoch = 5
+    bench = Bench()
+    bench.lead(5)
+    partition = bench.partition
     if code is None:
         partition.check_leader_epoch(epoch)
     else:
@@ -94,7 +113,7 @@ def test_clients_of_another_epoch_are_fenced(epoch: int, code: ErrorCode | None)
 def test_the_leader_epoch_stands_in_every_batch() -> None:
     bench = Bench()
     bench.append()
-    bench.partition.leader_epoch = 3
+    bench.lead(3)
     bench.append()
     log = bench.partition.log
     data = log.read(0, 2**20, 2, True)
@@ -229,11 +248,17 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused() -> None:
 
 def test_acks_all_needs_enough_replicas_in_sync_before_anything_is_written() -> None:
     bench = Bench(min_insync_replicas="2")
+    bench.lead(0, isr=(1,), replicas=(1, 2))
     assert bench.refusal() is ErrorCode.NOT_ENOUGH_REPLICAS
     assert bench.partition.log.log_end_offset == 0
     assert bench.append(acks=1) == Appended(0, -1)
-    bench.partition.isr = (1, 2)
+    bench.lead(0, isr=(1, 2), replicas=(1, 2))
     assert bench.append() == Appended(1, -1)
+
+
+def test_more_than_all_replicas_need_not_be_in_sync() -> None:
+    """Kafka takes the smaller of min.insync.replicas and the number of replicas (KIP-966)."""
+    assert Bench(min_insync_replicas="2").append() == Appended(0, -1)
 
 
 # --- a disk that fails

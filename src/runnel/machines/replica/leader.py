@@ -12,7 +12,8 @@ follower joins only if it has everything that is committed, which a new leader k
 of what was there when its epoch began, and only in the life that the cluster knows it to be in.
 
 While fewer are in sync than `min.insync.replicas` the high watermark stands still (KIP-966): whoever left
-the ISR last still has all that is committed, and may lead.
+the ISR last still has all that is committed, and may lead. Those are the eligible leader replicas (ELR). While the
+store names any of them it stands still, too, whatever the configuration says by now: they could be elected.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,6 +53,7 @@ class LeaderReplica:
         *,
         replicas: Sequence[int],
         isr: Sequence[int],
+        elr: Sequence[int] = (),
         epoch_start_offset: int,
         min_isr: int,
         lag_max_ms: int,
@@ -63,6 +65,7 @@ class LeaderReplica:
         self.epoch_start_offset = epoch_start_offset
         self.lag_max_ms = lag_max_ms
         self.isr = tuple(isr)
+        self.elr = tuple(elr)
         self.pending: tuple[int, ...] | None = None
         self.followers: dict[int, Progress] = {}
         self._min_isr = min_isr
@@ -96,9 +99,10 @@ class LeaderReplica:
         others = [replica for replica in replicas if replica != self.broker_id]
         self.followers = {follower_id: self.followers.get(follower_id) or Progress() for follower_id in others}
 
-    def on_isr(self, isr: Sequence[int]) -> None:
-        """The image tells the ISR; whatever was under way has happened, or never will."""
+    def on_isr(self, isr: Sequence[int], elr: Sequence[int] = ()) -> None:
+        """The image tells ISR and ELR; whatever was under way has happened, or never will."""
         self.isr = tuple(isr)
+        self.elr = tuple(elr)
         self.pending = None
         self._maximal = frozenset(self.isr)
 
@@ -136,7 +140,7 @@ class LeaderReplica:
         A follower that is as good as in sync is waited for, too. Else one that comes back could chase the high
         watermark of a busy partition for ever.
         """
-        if self.is_under_min_isr:
+        if self.elr or self.is_under_min_isr:
             return UNKNOWN_OFFSET
         offset = log_end_offset
         for follower_id, progress in self.followers.items():
@@ -161,7 +165,7 @@ class LeaderReplica:
         return (*self.isr, follower_id)
 
     def decide_shrink(self, log_end_offset: int, now_ms: int) -> tuple[int, ...] | None:
-        """The ISR without those who have been behind for too long, if there are any."""
+        """The ISR to ask for: without those who have been behind for too long, or as it is to be rid of an ELR."""
         if self.pending is not None:
             return None
         kept = tuple(
@@ -170,18 +174,19 @@ class LeaderReplica:
             if member == self.broker_id
             or ((progress := self.followers.get(member)) and self._is_caught_up(progress, log_end_offset, now_ms))
         )
-        return None if kept == self.isr else kept
+        is_elr_over = bool(self.elr) and len(kept) >= self.min_isr
+        return kept if kept != self.isr or is_elr_over else None
 
-    def begin(self, isr: Sequence[int]) -> None:
+    def begin(self, isr: tuple[int, ...]) -> None:
         """An ISR is on its way to the metadata store."""
         invariant(self.pending is None, "one change of an ISR at a time")
         invariant(self.broker_id in isr, "a leader is in sync with itself")
-        self.pending = tuple(isr)
+        self.pending = isr
         self._maximal = frozenset((*self.isr, *isr))
 
     def give_up(self) -> None:
         """What was on its way has surely not happened."""
-        self.on_isr(self.isr)
+        self.on_isr(self.isr, self.elr)
 
     def low_watermark(self, log_start_offset: int, is_live: Callable[[int], bool]) -> int:
         """From where on all live replicas have the log; what DeleteRecords waits for."""

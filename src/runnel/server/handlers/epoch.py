@@ -1,5 +1,6 @@
 """OffsetForLeaderEpoch: where an epoch of leadership ended, so that a reader can find where logs part."""
 
+from runnel.machines.replica.epoch import end_of_epoch
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.offset import (
     OffsetForLeaderEpochRequest,
@@ -54,12 +55,9 @@ def _look_up(
         if not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = ctx.broker.replicas.get(topic, asked.partition)
-        partition.check_leader_epoch(asked.current_leader_epoch)
-        if asked.leader_epoch == partition.leader_epoch:
-            # The epoch is not over; a log that has no record of it yet ends it here all the same.
-            reply.leader_epoch, reply.end_offset = partition.leader_epoch, partition.log.log_end_offset
-        else:
-            reply.leader_epoch, reply.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        partition.check_leader(asked.current_leader_epoch)
+        end = end_of_epoch(partition.log, partition.leader_epoch, asked.leader_epoch)
+        reply.leader_epoch, reply.end_offset = end
     except ApiError as error:
         reply.error_code = error.code
     return reply

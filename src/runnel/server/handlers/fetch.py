@@ -8,10 +8,12 @@ that a reader of old data delays nobody else.
 
 import asyncio
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID
 
 from runnel.base.limits import FETCH_WAIT_MS_MAX
 from runnel.machines.fetch_session import FetchContext, FetchPartition, Key
+from runnel.machines.replica.epoch import find_divergence
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.fetch import (
     FetchRequest,
@@ -26,6 +28,7 @@ from runnel.runtime.fetch_wait import FetchWait
 from runnel.runtime.partition import Partition
 from runnel.server.api import api
 from runnel.server.context import Operation, RequestContext, Resource
+from runnel.server.handlers.replica_fetch import Follower, check_consumer, follower_of, nearer_replica
 from runnel.storage.error import StorageError
 from runnel.storage.file_range import EMPTY_RANGE, FileRange
 
@@ -66,9 +69,10 @@ def fail(ctx: RequestContext, request: FetchRequest, error: ApiError) -> FetchRe
     return FetchResponse(responses=_by_topic(ctx, reads))
 
 
-@api(FetchRequest, versions=(4, 18), fail=fail, missing="fetches by followers; rack-aware replica selection")
+@api(FetchRequest, versions=(4, 18), fail=fail)
 async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Serve a consumer."""
+    """Serve a consumer or a follower."""
+    follower = follower_of(ctx, request)
     context = ctx.broker.fetch_sessions.begin(
         ctx.broker.clock.monotonic_ms(),
         request.session_id,
@@ -77,7 +81,9 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
         _forgotten(ctx, request),
         ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS,
     )
-    reads = _locate_all(ctx, request, context.partitions)
+    reads = _locate_all(ctx, request, context.partitions, follower)
+    if follower is not None:
+        _note_progress(follower, reads)
     # A reply that is full cannot get fuller, whatever was asked for.
     enough_bytes = min(request.min_bytes, _reply_bytes_max(ctx, request))
     missing_bytes = enough_bytes - sum(read.range.size_bytes for read in reads)
@@ -85,8 +91,9 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
         partitions = [read.partition for read in reads if read.partition is not None]
         wait = FetchWait(missing_bytes)
         ctx.connection.when_ending(wait.disturbed)
-        await wait.wait(partitions, min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000)
-        reads = _locate_all(ctx, request, context.partitions)
+        wait_s = min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000
+        await wait.wait(partitions, wait_s, for_end=follower is not None)
+        reads = _locate_all(ctx, request, context.partitions, follower)
     await _read_all(ctx, reads)
     return FetchResponse(session_id=context.session_id, responses=_by_topic(ctx, _with_news(context, reads)))
 
@@ -117,7 +124,9 @@ def _reply_bytes_max(ctx: RequestContext, request: FetchRequest) -> int:
     return min(request.max_bytes, ctx.broker.config.fetch_max_bytes, ctx.connection.reply_bytes_max)
 
 
-def _locate_all(ctx: RequestContext, request: FetchRequest, partitions: Sequence[FetchPartition]) -> list[_Read]:
+def _locate_all(
+    ctx: RequestContext, request: FetchRequest, partitions: Sequence[FetchPartition], follower: Follower | None
+) -> list[_Read]:
     """Find the bytes for each partition, within the limits of partition and request (KIP-74)."""
     reads = []
     left_bytes = _reply_bytes_max(ctx, request)
@@ -126,7 +135,11 @@ def _locate_all(ctx: RequestContext, request: FetchRequest, partitions: Sequence
         read = _Read(asked)
         reads.append(read)
         try:
-            _locate(ctx, request, read, left_bytes, nothing_yet)
+            read.partition = _find(ctx, read.asked.key, follower)
+            if follower is None:
+                _locate(ctx, request, read, left_bytes, nothing_yet)
+            else:
+                _locate_for_follower(follower, read, left_bytes, nothing_yet)
         except ApiError as error:
             read.refuse(error.code)
         except StorageError:
@@ -139,14 +152,17 @@ def _locate_all(ctx: RequestContext, request: FetchRequest, partitions: Sequence
 
 def _locate(ctx: RequestContext, request: FetchRequest, read: _Read, left_bytes: int, nothing_yet: bool) -> None:
     wanted: FetchRequestPartition = read.asked.wanted
-    partition = read.partition = _find(ctx, request, read.asked.key)
-    partition.check_leader_epoch(wanted.current_leader_epoch)
+    partition = cast("Partition", read.partition)
+    check_consumer(ctx, partition, wanted)
     reply = read.reply
     reply.high_watermark = partition.high_watermark
     last_stable_offset = reply.last_stable_offset = partition.last_stable_offset
     reply.log_start_offset = partition.log.log_start_offset
     reply.aborted_transactions = [] if request.isolation_level == READ_COMMITTED else None
     if wanted.last_fetched_epoch >= 0 and _diverges(partition, wanted, reply):
+        return
+    if request.rack_id and (nearer := nearer_replica(ctx, request, partition, wanted)) is not None:
+        reply.preferred_read_replica = nearer
         return
     readable = last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     limit = min(wanted.partition_max_bytes, left_bytes)
@@ -159,7 +175,27 @@ def _locate(ctx: RequestContext, request: FetchRequest, read: _Read, left_bytes:
         ]
 
 
-def _find(ctx: RequestContext, request: FetchRequest, key: Key) -> Partition:
+def _locate_for_follower(follower: Follower, read: _Read, left_bytes: int, nothing_yet: bool) -> None:
+    wanted: FetchRequestPartition = read.asked.wanted
+    partition = cast("Partition", read.partition)
+    follower.check(partition, wanted)
+    storage, reply = partition.log, read.reply
+    reply.high_watermark, reply.log_start_offset = partition.high_watermark, storage.log_start_offset
+    if wanted.last_fetched_epoch >= 0 and _diverges(partition, wanted, reply):
+        return
+    limit = min(wanted.partition_max_bytes, left_bytes)
+    read.range = storage.locate(wanted.fetch_offset, limit, storage.log_end_offset, nothing_yet)
+
+
+def _note_progress(follower: Follower, reads: Sequence[_Read]) -> None:
+    """Believe a follower what it has, and tell it what is committed by that."""
+    for read in reads:
+        if not _is_urgent(read) and read.partition is not None:
+            follower.note(read.partition, read.asked.wanted)
+            read.reply.high_watermark = read.partition.high_watermark
+
+
+def _find(ctx: RequestContext, key: Key, follower: Follower | None) -> Partition:
     topic, index = key
     if isinstance(topic, UUID):
         known = ctx.broker.image.topics_by_id.get(topic)
@@ -167,24 +203,25 @@ def _find(ctx: RequestContext, request: FetchRequest, key: Key) -> Partition:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         topic = known.name
     name = str(topic)
-    replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
-    if replica_id >= 0 or not ctx.is_allowed(Operation.READ, Resource.TOPIC, name):
-        # No broker replicates from here yet, so whoever says it is one is not (CVE-2018-1288).
+    if follower is None and not ctx.is_allowed(Operation.READ, Resource.TOPIC, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return ctx.broker.replicas.get(name, index)
 
 
 def _diverges(partition: Partition, wanted: FetchRequestPartition, reply: FetchResponsePartition) -> bool:
     """Whether the reader's log is not a prefix of this one (KIP-595)."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
-    if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
+    diverging = find_divergence(partition.log, partition.leader_epoch, wanted.fetch_offset, wanted.last_fetched_epoch)
+    if diverging is None:
         return False
-    reply.diverging_epoch = FetchResponseEpochEndOffset(epoch=epoch, end_offset=end_offset)
+    if wanted.fetch_offset < partition.log.log_start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, "what the reader has is gone here")
+    reply.diverging_epoch = FetchResponseEpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
     return True
 
 
 def _is_urgent(read: _Read) -> bool:
-    return read.reply.error_code != 0 or read.reply.diverging_epoch is not None
+    reply = read.reply
+    return reply.error_code != 0 or reply.diverging_epoch is not None or reply.preferred_read_replica >= 0
 
 
 # --- read
@@ -226,7 +263,7 @@ def _with_news(context: FetchContext, reads: Sequence[_Read]) -> Sequence[_Read]
 def _is_news(read: _Read) -> bool:
     reply = read.reply
     told = read.asked.has_news(reply.error_code, read.range.size_bytes, reply.high_watermark, reply.log_start_offset)
-    return told or reply.diverging_epoch is not None
+    return told or reply.diverging_epoch is not None or reply.preferred_read_replica >= 0
 
 
 def _by_topic(ctx: RequestContext, reads: Sequence[_Read]) -> list[FetchResponseTopic]:

@@ -83,8 +83,10 @@ async def _look_up(
     if ctx.version < _FIRST_VERSION.get(asked.timestamp, 1):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} is newer than this version")
     partition = ctx.broker.replicas.get(topic, asked.partition_index)
-    partition.check_leader_epoch(asked.current_leader_epoch)
+    partition.check_leader(asked.current_leader_epoch)
     readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    if request.replica_id >= 0:
+        readable = partition.log.log_end_offset  # a follower has what is not committed, too
     timestamp, offset, leader_epoch = await _find(partition, asked.timestamp, readable)
     reply = ListOffsetsResponsePartition(partition_index=asked.partition_index, timestamp=timestamp, offset=offset)
     if ctx.version >= FIRST_VERSION_WITH_LEADER_EPOCH:

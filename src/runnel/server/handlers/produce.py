@@ -1,9 +1,9 @@
 """Produce: batches come in, are checked, get their offsets and go to the log as the bytes they are.
 
 The way of a request: find each partition, check each batch, append them, wait for the flushes
-that `flush.messages` wants, reply. Checks that open compressed batches run in a worker thread,
-and so do flushes; the requests of one connection are served one after the other, so a
-producer's batches never overtake each other there.
+that `flush.messages` wants and for the replicas that `acks=all` wants, reply. Checks that open
+compressed batches run in a worker thread, and so do flushes; the requests of one connection are
+served one after the other, so a producer's batches never overtake each other there.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from runnel.records.batch import BatchHeader, TimestampType, read_header, set_ma
 from runnel.records.compression import Compression
 from runnel.records.record import INT64_MAX, INT64_MIN
 from runnel.records.validation import InvalidRecordsError, ValidBatch, check_header, check_records
-from runnel.runtime.partition import Partition
+from runnel.runtime.commit_wait import CommitEnd
+from runnel.runtime.partition import ACKS_ALL, Partition
 from runnel.server.api import api
 from runnel.server.connection import ConnectionClosed
 from runnel.server.context import Operation, RequestContext, Resource
@@ -93,6 +94,10 @@ async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceRespon
     flushed = [write for write in writes if write.partition is not None and write.partition.flush_end is not None]
     if flushed:
         await _wait_for_flushes(flushed)
+    if request.acks == ACKS_ALL:
+        waits = [wait for write in writes if (wait := _uncommitted(write)) is not None]
+        if waits:
+            await _wait_for_commits(waits, request.timeout_ms)
     return response
 
 
@@ -257,6 +262,32 @@ async def _wait_for_flushes(writes: Sequence[_Write]) -> None:
         if not write.reply.error_code and (end.cancelled() or end.result() is not None):
             write.reply.base_offset = -1
             write.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the records could not be forced to disk"))
+
+
+def _uncommitted(write: _Write) -> tuple[_Write, CommitEnd] | None:
+    """What the acknowledgement of a batch has to wait for; mostly nothing, where there is one replica."""
+    partition, valid = write.partition, write.valid
+    if partition is None or valid is None or write.reply.error_code:
+        return None
+    end = partition.when_committed(write.reply.base_offset + valid.header.last_offset_delta + 1)
+    return None if end is None else (write, end)
+
+
+async def _wait_for_commits(waits: Sequence[tuple[_Write, CommitEnd]], timeout_ms: int) -> None:
+    """Wait until all replicas in sync have what was written, for as long as the producer does."""
+    await asyncio.wait([end for _, end in waits], timeout=max(timeout_ms, 0) / 1000)
+    for write, end in waits:
+        code: ErrorCode | None = ErrorCode.REQUEST_TIMED_OUT
+        if end.done():
+            code = end.result()
+        else:
+            end.cancel()
+        if code is None and not cast("Partition", write.partition).is_sure_to_lead:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if code is not None:
+            # The records are in the log and may be committed yet; a retry is known by its sequence.
+            write.reply.base_offset = -1
+            write.refuse(ApiError(code))
 
 
 def _close_on_error(writes: Sequence[_Write]) -> None:

@@ -237,3 +237,20 @@ def test_kip_966_more_than_there_are_replicas_is_as_many_as_there_are() -> None:
     assert machine.min_isr == 2
     machine.on_assignment((1, 2, 3))
     assert machine.min_isr == 3
+
+
+def test_kip_966_a_smaller_minimum_commits_nothing_while_an_eligible_leader_may_lack_it() -> None:
+    """The configuration changed, but the store still says that 2 may lead, and 2 has nothing of what came since."""
+    leader = ModelBroker(1)
+    machine = leader.lead(0, (1, 2), (1, 2), min_isr=2)
+    machine.on_isr((1,), elr=(2,))
+    leader.produce("a", now_ms=10 * LAG_MAX_MS)
+    machine.on_min_isr(1)
+    leader.settle(10 * LAG_MAX_MS)
+    assert leader.high_watermark == 0
+    # It has the store forget the ELR first.
+    assert machine.decide_shrink(1, 10 * LAG_MAX_MS) == (1,)
+    machine.on_isr((1,), elr=())
+    leader.settle(10 * LAG_MAX_MS)
+    assert leader.high_watermark == 1
+    assert machine.decide_shrink(1, 10 * LAG_MAX_MS) is None

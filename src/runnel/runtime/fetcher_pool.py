@@ -1,0 +1,93 @@
+"""The fetchers of a broker: for each leader that it follows a few, each with its share of the partitions."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from zlib import crc32
+
+from runnel.base.clock import Clock
+from runnel.config.broker import BrokerConfig
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, Record
+from runnel.runtime.partition import Partition
+from runnel.runtime.peer import Peer
+from runnel.runtime.replica_fetcher import ReplicaFetcher
+
+Lane = tuple[int, int]
+"""A leader and the number of one of the fetchers for it."""
+
+NO_BROKER_EPOCH = -1
+
+
+class FetcherPool:
+    """Gives each partition that another broker leads to a fetcher of that broker."""
+
+    def __init__(
+        self, broker_id: int, image: ClusterImage, config: Callable[[], BrokerConfig], clock: Clock, worker: Executor
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._config = config
+        self._clock = clock
+        self._worker = worker
+        self._fetchers: dict[Lane, ReplicaFetcher] = {}
+        self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._lanes: dict[Partition, tuple[Lane, int]] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch from the partition's leader of now."""
+        lane = partition.leader_id, crc32(partition.name.encode()) % self._config().num_replica_fetchers
+        wanted = lane, partition.leader_epoch
+        if self._lanes.get(partition) == wanted:
+            return
+        self.leave(partition)
+        self._lanes[partition] = wanted
+        self._fetcher(lane).add(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch for it no more."""
+        left = self._lanes.pop(partition, None)
+        if left is None:
+            return
+        lane, _ = left
+        self._fetchers[lane].remove(partition)
+        if not len(self._fetchers[lane]):
+            # Not at once: whoever moves a partition often gives another one back.
+            asyncio.get_running_loop().call_soon(self._end_if_idle, lane)
+
+    def on_records(self, records: Sequence[Record]) -> None:
+        """A leader that was away may be there again."""
+        back = {record.broker_id for record in records if isinstance(record, BrokerRecord | BrokerAdmitted)}
+        for (leader_id, _), fetcher in self._fetchers.items():
+            if leader_id in back or self._broker_id in back:
+                fetcher.wake()
+
+    async def stop(self) -> None:
+        """End all fetchers."""
+        tasks = list(self._tasks.values())
+        self._tasks, self._fetchers, self._lanes = {}, {}, {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _fetcher(self, lane: Lane) -> ReplicaFetcher:
+        fetcher = self._fetchers.get(lane)
+        if fetcher is None:
+            leader_id, number = lane
+            listener = self._config().inter_broker_listener.name
+            peer = Peer(self._image, leader_id, listener, f"broker-{self._broker_id}-fetcher-{number}")
+            fetcher = self._fetchers[lane] = ReplicaFetcher(
+                peer, self._broker_id, self._broker_epoch, self._config, self._clock, self._worker
+            )
+            self._tasks[lane] = asyncio.get_running_loop().create_task(fetcher.run())
+        return fetcher
+
+    def _broker_epoch(self) -> int:
+        broker = self._image.brokers.get(self._broker_id)
+        return NO_BROKER_EPOCH if broker is None else broker.epoch
+
+    def _end_if_idle(self, lane: Lane) -> None:
+        fetcher = self._fetchers.get(lane)
+        if fetcher is not None and not len(fetcher):
+            del self._fetchers[lane]
+            self._tasks.pop(lane).cancel()

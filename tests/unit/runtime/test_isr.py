@@ -1,0 +1,169 @@
+"""Changes of an ISR on their way to the metadata store, and all that can become of them."""
+
+import asyncio
+from uuid import UUID
+
+from tests.unit.runtime.test_partition_role import Bench
+
+from runnel.coordination.cluster import ClusterMetadata
+from runnel.coordination.memory import MemoryStore, MemoryTree
+from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, PartitionRecord, Record, TopicRecord
+from runnel.machines.replica.leader import LeaderReplica
+from runnel.runtime.isr import IsrKeeper
+from runnel.runtime.leadership import ReplicaWorld
+
+LAG_MAX_MS = 1_000
+
+
+class World:
+    """The leader of one partition and its ISR in a store that others write, too."""
+
+    def __init__(self) -> None:
+        self.tree = MemoryTree()
+        self.store = MemoryStore(self.tree)
+        self.metadata = ClusterMetadata(self.store)
+        self.others = ClusterMetadata(MemoryStore(self.tree))
+        self.bench = Bench()
+        self.partition = self.bench.partition
+        self.keeper = IsrKeeper(self.metadata, LAG_MAX_MS, lambda: [self.partition])
+        self.world = ReplicaWorld(1, self.bench.clock, LAG_MAX_MS, self.keeper)
+
+    async def begin(self, isr: tuple[int, ...] = (1, 2)) -> None:
+        await self.metadata.load()
+        await self.others.load()
+        self.metadata.listen(self._on_records)
+        await self.others.commit(
+            [
+                *(BrokerRecord(broker_id, 0) for broker_id in (1, 2, 3)),
+                *(BrokerAdmitted(broker_id, 0) for broker_id in (1, 2, 3)),
+                TopicRecord("t", UUID(int=1), ((1, 2, 3),)),
+                PartitionRecord("t", 0, 1, 0, isr),
+            ]
+        )
+
+    def _on_records(self, records: list[Record]) -> None:
+        for record in records:
+            if isinstance(record, PartitionRecord):
+                if record.leader == 1:
+                    self.partition.lead(record, (1, 2, 3), self.world)
+                else:
+                    self.partition.follow(record)
+
+    @property
+    def machine(self) -> LeaderReplica:
+        leadership = self.partition.leadership
+        assert leadership is not None
+        return leadership.machine
+
+    @property
+    def stored(self) -> PartitionRecord:
+        return self.others.image.topics["t"].leadership[0]
+
+    def fetch(self, broker_id: int, offset: int = 0) -> None:
+        leadership = self.partition.leadership
+        assert leadership is not None
+        leadership.on_fetch(broker_id, 0, offset, 0)
+
+    async def settle(self) -> None:
+        """Let everything happen that can."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def test_a_follower_that_caught_up_joins() -> None:
+    world = World()
+    await world.begin()
+    world.fetch(3)
+    assert world.machine.maximal_isr == {1, 2, 3}
+    assert world.machine.isr == (1, 2)
+    await world.settle()
+    assert world.stored.isr == (1, 2, 3)
+    assert (world.machine.isr, world.machine.pending) == ((1, 2, 3), None)
+
+
+async def test_a_follower_that_fell_behind_leaves_and_stays_eligible_while_too_few_are_left() -> None:
+    world = World()
+    world.bench = Bench(min_insync_replicas="2")
+    world.partition = world.bench.partition
+    world.world = ReplicaWorld(1, world.bench.clock, LAG_MAX_MS, world.keeper)
+    await world.begin()
+    world.bench.append(b"a")
+    world.bench.clock.time_ms += LAG_MAX_MS + 1
+    world.keeper.shrink()
+    await world.settle()
+    assert (world.stored.isr, world.stored.elr) == ((1,), (2,))
+    assert world.partition.high_watermark == 0
+
+
+async def test_isr_in_flight_a_write_that_succeeded_though_its_answer_was_lost() -> None:
+    world = World()
+    await world.begin()
+    world.store.lose_next_answer()
+    world.fetch(3)
+    await world.settle()
+    assert world.stored.isr == (1, 2, 3)
+    # The leader does not know, and waits for all who may be in sync.
+    assert (world.machine.isr, world.machine.maximal_isr) == ((1, 2), {1, 2, 3})
+    world.store.resume()
+    await world.settle()
+    assert (world.machine.isr, world.machine.pending) == ((1, 2, 3), None)
+
+
+async def test_isr_in_flight_a_write_that_never_arrived_is_tried_again() -> None:
+    world = World()
+    await world.begin()
+    world.store.suspend()
+    world.fetch(3)
+    await world.settle()
+    assert world.machine.pending == (1, 2, 3)
+    assert world.stored.isr == (1, 2)
+    world.store.resume()
+    await world.settle()
+    assert world.machine.pending is None
+    world.fetch(3)
+    await world.settle()
+    assert world.stored.isr == (1, 2, 3)
+
+
+async def test_the_controller_was_faster() -> None:
+    """It has removed a broker that died, while the leader asks for another ISR on the old one's ground."""
+    world = World()
+    await world.begin()
+    world.store.hold_news()
+    world.fetch(3)
+    await world.others.commit([PartitionRecord("t", 0, 1, 0, (1,))])
+    await world.settle()
+    world.store.release_news()
+    await world.settle()
+    assert world.stored.isr == (1,)
+    assert (world.machine.isr, world.machine.pending) == ((1,), None)
+    world.fetch(3)
+    await world.settle()
+    assert world.stored.isr == (1, 3)
+
+
+async def test_zombie_leader_cannot_change_the_isr_of_its_successor() -> None:
+    world = World()
+    await world.begin()
+    world.store.hold_news()
+    await world.others.commit([PartitionRecord("t", 0, 2, 1, (2, 1))])
+    world.bench.append(b"a")
+    world.bench.clock.time_ms += LAG_MAX_MS + 1
+    world.keeper.shrink()
+    await world.settle()
+    assert (world.stored.leader, world.stored.isr) == (2, (2, 1))
+    assert world.partition.high_watermark == 0
+    world.store.release_news()
+    assert not world.partition.is_leader
+
+
+async def test_who_is_eligible() -> None:
+    world = World()
+    await world.begin()
+    assert world.keeper.is_eligible(2, 0)
+    assert not world.keeper.is_eligible(2, 1)
+    assert not world.keeper.is_eligible(9, 0)
+    await world.others.commit([BrokerRecord(2, 0, is_stopping=True)])
+    assert not world.keeper.is_eligible(2, 0)
+    await world.others.commit([BrokerAdmitted(3, 5)])
+    assert not world.keeper.is_eligible(3, 0)

@@ -1,0 +1,223 @@
+"""A few brokers in one process over one metadata tree, with a controller that is the test itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from tests.unit.sample import make_batch, records_of
+
+from runnel.base.clock import SystemClock
+from runnel.client.address import Address
+from runnel.client.connection import Connection
+from runnel.config.broker import BrokerConfig
+from runnel.coordination.cluster import ClusterMetadata
+from runnel.coordination.memory import MemoryStore, MemoryTree
+from runnel.machines.controller.record import (
+    BrokerAdmitted,
+    BrokerRecord,
+    BrokerRemoved,
+    ConfigKind,
+    ConfigRecord,
+    Endpoint,
+    PartitionRecord,
+    Record,
+    TopicRecord,
+)
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+from runnel.protocol.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
+from runnel.runtime.partition import Partition
+from runnel.server.server import Server
+from runnel.storage.memory_fs import MemoryFileSystem
+
+QUICK = {
+    "replica.fetch.wait.max.ms": "50",
+    "replica.fetch.backoff.ms": "20",
+    "replica.lag.time.max.ms": "400",
+    "replica.high.watermark.checkpoint.interval.ms": "50",
+    "num.replica.fetchers": "2",
+}
+DEADLINE_S = 20.0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition, not for a time."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.005)
+
+
+class Member:
+    """One broker: its disk, which outlives it, and its process."""
+
+    def __init__(self, cluster: "Cluster", broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.fs = MemoryFileSystem()
+        self.store: MemoryStore | None = None
+        self.server: Server | None = None
+        self._cluster = cluster
+
+    def partition(self, topic: str = "t", index: int = 0) -> Partition:
+        assert self.server is not None
+        return self.server.broker.replicas.get(topic, index)
+
+    async def start(self, **settings: str) -> None:
+        texts = {
+            **QUICK,
+            "node.id": str(self.broker_id),
+            "log.dirs": f"/data-{self.broker_id}",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "broker.rack": f"rack-{self.broker_id}",
+            **self._cluster.settings,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        clock = SystemClock()
+        self.store = MemoryStore(self._cluster.tree, clock)
+        self.server = Server(BrokerConfig(texts), fs=self.fs, clock=clock, store=self.store)
+        await self.server.start()
+        (listener,) = self.server.endpoints
+        endpoint = Endpoint(listener.name, listener.host, listener.port, "PLAINTEXT")
+        record = BrokerRecord(self.broker_id, 0, (endpoint,), f"rack-{self.broker_id}")
+        await self._cluster.commit(record, BrokerAdmitted(self.broker_id, 0))
+
+    async def stop(self) -> None:
+        assert self.server is not None
+        server, self.server = self.server, None
+        await server.stop()
+        await self._cluster.commit(BrokerRemoved(self.broker_id))
+
+    async def kill(self) -> None:
+        """End it as SIGKILL does: what is written is there, nothing more is said."""
+        assert self.server is not None
+        server, self.server = self.server, None
+        self.fs.kill()
+        await server.stop()
+        await self._cluster.commit(BrokerRemoved(self.broker_id))
+
+    async def ask(self) -> Connection:
+        assert self.server is not None
+        (listener,) = self.server.endpoints
+        return await Connection.open(Address(listener.host, listener.port))
+
+
+class Cluster:
+    """Brokers 1 to N, and the records that make them one."""
+
+    def __init__(self, count: int, **settings: str) -> None:
+        self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.tree = MemoryTree()
+        self.metadata = ClusterMetadata(MemoryStore(self.tree))
+        self.members = {broker_id: Member(self, broker_id) for broker_id in range(1, count + 1)}
+
+    def __getitem__(self, broker_id: int) -> Member:
+        return self.members[broker_id]
+
+    async def commit(self, *records: Record) -> None:
+        await self.metadata.commit(records)
+
+    async def create(
+        self,
+        assignment: Sequence[tuple[int, ...]] = ((1, 2, 3),),
+        *,
+        topic: str = "t",
+        isr: tuple[int, ...] | None = None,
+        **configs: str,
+    ) -> UUID:
+        """Make a topic whose partitions are led by the first of their replicas."""
+        topic_id = uuid4()
+        states = [
+            PartitionRecord(topic, index, replicas[0], 0, replicas if isr is None else isr)
+            for index, replicas in enumerate(assignment)
+        ]
+        values = {name.replace("_", "."): value for name, value in configs.items()}
+        config = [ConfigRecord(ConfigKind.TOPIC, topic, values)] if values else []
+        await self.commit(*config, TopicRecord(topic, topic_id, tuple(assignment)), *states)
+        for member in self.members.values():
+            if member.server is not None:
+                await member.server.broker.replicas.settled()
+        return topic_id
+
+    def state(self, topic: str = "t", index: int = 0) -> PartitionRecord:
+        return self.metadata.image.topics[topic].leadership[index]
+
+    async def elect(self, leader: int, isr: tuple[int, ...], *, topic: str = "t", index: int = 0) -> None:
+        """Write another leader into the state, as the controller does."""
+        state = self.state(topic, index)
+        await self.commit(replace(state, leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr))
+
+    async def produce(
+        self, leader: int, *values: bytes, acks: int = -1, timeout_ms: int = 10_000, topic: str = "t", index: int = 0
+    ) -> ProduceResponsePartition:
+        connection = await self[leader].ask()
+        try:
+            data = ProduceRequestPartition(index=index, records=bytes(make_batch(*values)))
+            request = ProduceRequest(
+                acks=acks,
+                timeout_ms=timeout_ms,
+                topic_data=[ProduceRequestTopic(name=topic, partition_data=[data])],
+            )
+            response = await connection.request(request, ProduceResponse, version_max=9)
+            return response.responses[0].partition_responses[0]
+        finally:
+            await connection.close()
+
+    async def fetch(
+        self, broker_id: int, offset: int = 0, *, topic: str = "t", index: int = 0, rack: str = "", epoch: int = -1
+    ) -> FetchResponsePartition:
+        connection = await self[broker_id].ask()
+        try:
+            wanted = FetchRequestPartition(
+                partition=index, fetch_offset=offset, partition_max_bytes=2**20, current_leader_epoch=epoch
+            )
+            request = FetchRequest(topics=[FetchRequestTopic(topic=topic, partitions=[wanted])], rack_id=rack)
+            response = await connection.request(request, FetchResponse, version_max=12)
+            return response.responses[0].partitions[0]
+        finally:
+            await connection.close()
+
+    async def values(self, broker_id: int, *, topic: str = "t", index: int = 0) -> list[bytes | None]:
+        """What a consumer reads there."""
+        answer = await self.fetch(broker_id, topic=topic, index=index)
+        assert answer.error_code == ErrorCode.NONE
+        return [record.value for record in records_of(answer.records)]  # type: ignore[arg-type]
+
+
+def stored(member: Member, topic: str = "t", index: int = 0) -> bytes:
+    """Every byte of a log."""
+    log = member.partition(topic, index).log
+    found = b""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = bytes(log.read(offset, 2**20, log.log_end_offset, True))
+        found += data
+        offset = max(record.offset for record in records_of(data)) + 1
+    return found
+
+
+@asynccontextmanager
+async def running(count: int, **settings: str) -> AsyncIterator[Cluster]:
+    """A cluster from start to stop."""
+    cluster = Cluster(count, **settings)
+    await cluster.metadata.load()
+    try:
+        for member in cluster.members.values():
+            await member.start()
+        yield cluster
+    finally:
+        for member in cluster.members.values():
+            if member.server is not None:
+                await member.server.stop()
