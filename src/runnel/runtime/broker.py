@@ -168,6 +168,7 @@ class Broker:
             await self.isr.stop()
             await self.groups.stop()
             await self._end_flushes()
+            await self.care.checkpoint_high_watermarks()
         self.handles.defer = None
         self._folder_worker.shutdown()
         self.worker.shutdown()
@@ -240,12 +241,17 @@ class Broker:
     def _set_strays_aside(self) -> None:
         """Rename what belongs to no topic, such as what a kill during a deletion left."""
         for log_dir in self.log_dirs:
-            for topic, index in [key for key in log_dir.logs if key[0] not in self.image.topics]:
+            for topic, index in [key for key in log_dir.logs if not self._is_assigned(*key)]:
+                why = "is on other brokers now" if topic in self.image.topics else "belongs to no topic"
                 try:
                     name = log_dir.set_aside(topic, index)
-                    log.warning("%s-%d belongs to no topic and was renamed to %s", topic, index, name)
+                    log.warning("%s-%d %s and was renamed to %s", topic, index, why, name)
                 except StorageError as error:
-                    log.error("%s-%d belongs to no topic and could not be renamed: %s", topic, index, error)
+                    log.error("%s-%d %s and could not be renamed: %s", topic, index, why, error)
+
+    def _is_assigned(self, topic: str, index: int) -> bool:
+        known = self.image.topics.get(topic)
+        return known is not None and index < known.partition_count and self.broker_id in known.assignment[index]
 
     def topic_config(self, name: str) -> TopicConfig:
         """A topic's configuration: its own, else the broker's, else the default."""

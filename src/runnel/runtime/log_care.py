@@ -47,6 +47,7 @@ class LogCare:
             _every(config.log_retention_check_interval_ms / 1000, self.apply_retention),
             _every(config.log_flush_offset_checkpoint_interval_ms / 1000, self.checkpoint),
             _every(PRODUCER_EXPIRY_INTERVAL_S, self.expire_producers),
+            _every(config.replica_high_watermark_checkpoint_interval_ms / 1000, self.checkpoint_high_watermarks),
         ]
 
     async def flush(self) -> None:
@@ -79,6 +80,16 @@ class LogCare:
         """Remember how far each log is known to be good, so that recovery has less to scan; look for lost logs."""
         await self._in_folders(LogDir.checkpoint)
         self._replicas.retry_missing()
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Remember how far replicated partitions are committed, so that a restart shows no less of them."""
+        offsets = {
+            (partition.topic, partition.index): partition.high_watermark
+            for partition in self._replicas.all()
+            if partition.is_replicated
+        }
+        if offsets:
+            await self._in_folders(lambda log_dir: log_dir.write_high_watermarks(offsets))
 
     async def expire_producers(self) -> None:
         """Forget producers that have not written for a long time."""

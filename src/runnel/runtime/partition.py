@@ -83,6 +83,7 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
         self.is_leader = False
+        self.is_replicated = False
         self.is_retired = False
         # Where the log ended when this broker became leader.
         self.epoch_start_offset = 0
@@ -119,6 +120,7 @@ class Partition:
             self.epoch_start_offset = self.log.log_end_offset
             self._leadership = None
         self.is_leader = True
+        self.is_replicated = len(replicas) > 1
         self._note(record)
         self._min_isr = min(self.config.min_insync_replicas, len(replicas))
         self._refusal = None
@@ -143,6 +145,7 @@ class Partition:
             return
         self._note(record)
         self.is_leader = False
+        self.is_replicated = True
         self._leadership = None
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
