@@ -71,6 +71,12 @@ class CoordinatorOptions:
         "How __consumer_offsets is compressed: 0 not at all, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         check=between(0, 4),
     )
+    offsets_commit_timeout_ms = integer(
+        "offsets.commit.timeout.ms",
+        5 * SECOND_MS,
+        "How long what a coordinator writes may take to be on all replicas in sync.",
+        check=at_least(1),
+    )
     offsets_load_buffer_size = integer(
         "offsets.load.buffer.size",
         5 * MIB,

@@ -7,10 +7,6 @@ from runnel.config.unit import DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
 
 COORDINATOR_OPTIONS = (
     *inert(
-        "what groups write is committed when it is written",
-        integer("offsets.commit.timeout.ms", 5 * SECOND_MS, "The wait for a commit.", check=at_least(1)),
-    ),
-    *inert(
         "the coordinator runs on the broker's event loop and writes at once",
         integer("group.coordinator.append.linger.ms", -1, "The wait for more to append.", check=at_least(-1)),
         integer("group.coordinator.threads", 4, "The threads of the coordinator.", check=at_least(1)),

@@ -1,7 +1,7 @@
 """The groups of this broker: a shard for each partition of `__consumer_offsets` that it leads.
 
-Shards are made and loaded when the broker starts, or when the topic is made, which is when somebody first asks
-for the coordinator of a group. One set of deadlines serves them all.
+Shards are made and loaded when the broker begins to lead a partition, and unloaded when it stops. The topic is made
+when somebody first asks for the coordinator of a group. One set of deadlines serves them all.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from runnel.runtime.group_metric import GroupCounters, GroupGauges
 from runnel.runtime.group_setting import ConsumerGroupSettings
 from runnel.runtime.group_shard import Answer, Decide, GroupShard
 from runnel.runtime.group_topic import OFFSETS_TOPIC, offsets_topic, partition_for
+from runnel.runtime.partition import NO_EPOCH, Partition
 from runnel.runtime.replicas import Replicas
 
 log = logging.getLogger("runnel.runtime")
@@ -68,12 +69,25 @@ class GroupCoordinators:
     # Life.
 
     def start(self) -> None:
-        """Begin to load what is in the log; until a shard is loaded it says so."""
-        for partition in range(self._partition_count):
+        """Begin to load what this broker leads; until a shard is loaded it says so."""
+        self._replicas.on_role = self.on_role
+        for index in range(self._partition_count):
             try:
-                self._shard(partition)
+                self.on_role(self._replicas.get(OFFSETS_TOPIC, index))
             except ApiError as error:
-                log.error("%s-%d cannot be loaded: %s", OFFSETS_TOPIC, partition, error)
+                if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    log.error("%s-%d cannot be loaded: %s", OFFSETS_TOPIC, index, error)
+
+    def on_role(self, partition: Partition) -> None:
+        """A partition began to be led here, or ended."""
+        if partition.topic != OFFSETS_TOPIC:
+            return
+        shard = self._shards.get(partition.index)
+        if shard is not None and shard.is_gone:
+            shard.unload()
+            del self._shards[partition.index]
+        if partition.is_leader:
+            self._shard(partition.index)
 
     async def stop(self) -> None:
         """Stop the clock and send everybody away who waits."""
@@ -91,13 +105,11 @@ class GroupCoordinators:
 
     async def make_topic(self) -> None:
         """Make sure that there is a place for groups."""
-        if self._shards:
+        if OFFSETS_TOPIC in self._image.topics:
             return
         async with self._making:
             if OFFSETS_TOPIC not in self._image.topics:
                 await self._create_topic(offsets_topic(self._config(), broker_count=1))
-            if not self._shards:
-                self.start()
                 await self.loaded()
 
     # Requests.
@@ -114,6 +126,10 @@ class GroupCoordinators:
         shard = self.shard(group_id)
         shard.check_loaded()
         return shard.machine
+
+    async def committed(self, group_id: str) -> None:
+        """Return when what the coordinator of a group knows by now is committed, so that others may be told."""
+        await self.shard(group_id).committed()
 
     def machines(self) -> list[GroupCoordinator]:
         """All coordinators of this broker, to look at; ApiError if one is not loaded."""
@@ -142,6 +158,7 @@ class GroupCoordinators:
             return shard
         try:
             partition = self._replicas.get(OFFSETS_TOPIC, index)
+            partition.check_leader(NO_EPOCH)
         except ApiError as error:
             raise ApiError(ErrorCode.NOT_COORDINATOR, error.message) from error
         config = self._config()
@@ -154,7 +171,11 @@ class GroupCoordinators:
             self._image,
             self._consumer_setting,
         )
-        shard = self._shards[index] = GroupShard(machine, group_log, self._clock, self._set_timer, self._counters)
+        if shard is not None:
+            shard.unload()
+        shard = self._shards[index] = GroupShard(
+            machine, group_log, self._clock, self._set_timer, self._counters, config.offsets_commit_timeout_ms
+        )
         task = asyncio.get_running_loop().create_task(self._load(shard, partition.name))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
@@ -164,6 +185,8 @@ class GroupCoordinators:
         try:
             await shard.load()
         except Exception:
+            if shard.is_gone:
+                return  # its log belongs to another coordinator by now
             # Whatever it is: with half of its log a coordinator would send members back to old offsets.
             shard.is_broken = True
             log.exception("%s cannot be loaded, its groups stay unavailable", name)

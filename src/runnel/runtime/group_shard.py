@@ -10,9 +10,10 @@ from runnel.machines.group.coordinator import EXPIRY, GroupCoordinator
 from runnel.machines.group.decision import Decision, Reply, Timer
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
+from runnel.runtime.commit_wait import CommitEnd
+from runnel.runtime.group_commit import FlushEnd
 from runnel.runtime.group_log import GroupLog
 from runnel.runtime.group_metric import GroupCounters
-from runnel.storage.error import StorageError
 
 log = logging.getLogger("runnel.runtime")
 
@@ -30,7 +31,9 @@ class GroupShard:
         clock: Clock,
         set_timer: Callable[["GroupShard", Timer], None],
         counters: GroupCounters,
+        commit_timeout_ms: int,
     ) -> None:
+        """`commit_timeout_ms` is how long what was written may take to be on all replicas in sync."""
         self.machine = machine
         self.is_loaded = False
         self.is_broken = False
@@ -38,26 +41,41 @@ class GroupShard:
         self._clock = clock
         self._set_timer = set_timer
         self._counters = counters
+        self._commit_timeout_ms = commit_timeout_ms
+        self._leader_epoch = group_log.partition.leader_epoch
 
     @property
     def is_gone(self) -> bool:
-        """Whether the partition was deleted."""
-        return self._log.partition.is_retired
+        """Whether the partition was deleted, is led by another broker or was elected anew."""
+        partition = self._log.partition
+        return not partition.is_leader or partition.leader_epoch != self._leader_epoch
 
     async def load(self) -> None:
         """Replay the log; the machine takes requests from then on."""
         count = 0
         begun_ms = self._clock.monotonic_ms()
+        await self._election_settled()
         async for records in self._log.read():
             for record in records:
                 self.machine.replay(record)
             count += len(records)
+        if self.is_gone:
+            return
         self.is_loaded = True
         self._counters.load_ms.observe(self._clock.monotonic_ms() - begun_ms)
         if count:
             groups = len(self.machine.groups)
             log.info("%s: %d records loaded, %d groups", self._log.partition.name, count, groups)
         self.carry_out(self.machine.on_loaded(self._clock.now_ms()))
+
+    async def _election_settled(self) -> None:
+        """Wait until what was in the log at the election is committed.
+
+        What is not could be cut away yet, and nobody may be told of it.
+        """
+        partition = self._log.partition
+        while not self.is_gone and (end := partition.when_committed(partition.epoch_start_offset)) is not None:
+            await end
 
     def ask(self, decide: Decide) -> Answer:
         """Have the machine decide; the reply comes when what it rests on is committed."""
@@ -71,6 +89,18 @@ class GroupShard:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not self.is_loaded:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if not self._log.partition.is_sure_to_lead:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    async def committed(self) -> None:
+        """Return when all that the machine knows by now is committed; ApiError if it may never be."""
+        partition = self._log.partition
+        end_offset = partition.log.log_end_offset
+        if (flush := partition.flush_end) is not None:
+            await asyncio.wait([flush])
+            self._check_flush(flush)
+        if (end := self._commit_end(end_offset)) is not None and (code := await end) is not None:
+            raise ApiError(answer_to_append_error(code))
 
     def on_timer(self, key: tuple[str, ...]) -> None:
         """A timer of the machine's has come."""
@@ -107,17 +137,49 @@ class GroupShard:
             _refuse(decision.replies, code)
 
     def _answer_when_committed(self, replies: list[Reply]) -> None:
-        end = self._log.partition.flush_end
+        partition = self._log.partition
+        end_offset = partition.log.log_end_offset
+        flush = partition.flush_end
+        if flush is None:
+            self._answer_at(end_offset, replies)
+        else:
+            flush.add_done_callback(lambda flush: self._answer_after_flush(flush, end_offset, replies))
+
+    def _answer_after_flush(self, flush: FlushEnd, end_offset: int, replies: list[Reply]) -> None:
+        try:
+            self._check_flush(flush)
+        except ApiError as error:
+            _refuse(replies, error.code)
+        else:
+            self._answer_at(end_offset, replies)
+
+    def _check_flush(self, flush: FlushEnd) -> None:
+        if flush.cancelled() or flush.result() is not None:
+            raise ApiError(answer_to_append_error(ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _answer_at(self, end_offset: int, replies: list[Reply]) -> None:
+        """Answer when everything below `end_offset` is on all replicas in sync; with one replica that is now."""
+        end = self._commit_end(end_offset)
         if end is None:
             self._answer(replies)
         else:
-            end.add_done_callback(lambda flush: self._answer_after_flush(flush, replies))
+            end.add_done_callback(lambda end: self._answer_after_commit(end, replies))
 
-    def _answer_after_flush(self, flush: "asyncio.Future[StorageError | None]", replies: list[Reply]) -> None:
-        if flush.cancelled() or flush.result() is not None:
-            _refuse(replies, answer_to_append_error(ErrorCode.KAFKA_STORAGE_ERROR))
-        else:
+    def _answer_after_commit(self, end: CommitEnd, replies: list[Reply]) -> None:
+        code = None if end.cancelled() else end.result()
+        if code is None and not self._log.partition.is_sure_to_lead:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if code is None:
             self._answer(replies)
+        else:
+            _refuse(replies, answer_to_append_error(code))
+
+    def _commit_end(self, end_offset: int) -> CommitEnd | None:
+        end = self._log.partition.when_committed(end_offset)
+        if end is not None:
+            timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, _time_out, end)
+            end.add_done_callback(lambda _: timer.cancel())
+        return end
 
     def _answer(self, replies: list[Reply]) -> None:
         for reply in replies:
@@ -125,6 +187,11 @@ class GroupShard:
             # Whoever asked may be gone by now.
             if isinstance(answer, asyncio.Future) and not answer.done():
                 answer.set_result(reply.response)
+
+
+def _time_out(end: CommitEnd) -> None:
+    if not end.done():
+        end.set_result(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _refuse(replies: list[Reply], code: ErrorCode) -> None:

@@ -105,6 +105,8 @@ def test_unsupported_options_are_refused_by_name(name: str, reason: str) -> None
         ({"node.id": "1", "broker.id": "2"}, "must agree"),
         ({"queued.max.request.bytes": "1000"}, "at least socket.request.max.bytes"),
         ({"log.dirs": "/a,/a"}, "different, non-empty items"),
+        ({"replica.fetch.wait.max.ms": "500", "replica.lag.time.max.ms": "499"}, "at most replica.lag.time.max.ms"),
+        ({"replica.selector.class": "org.example.Mine"}, "Java classes cannot be loaded"),
     ],
 )
 def test_values_that_would_mean_something_else_are_refused(options: dict[str, str], reason: str) -> None:
@@ -114,11 +116,12 @@ def test_values_that_would_mean_something_else_are_refused(options: dict[str, st
 
 
 def test_inert_options_are_accepted_checked_and_announced() -> None:
-    config = BrokerConfig({"num.io.threads": "16", "offsets.commit.timeout.ms": "9", "num.partitions": "3"})
+    config = BrokerConfig({"num.io.threads": "16", "group.coordinator.threads": "9", "num.partitions": "3"})
     assert config.notices == (
+        "group.coordinator.threads is accepted but has no effect: "
+        "the coordinator runs on the broker's event loop and writes at once",
         "num.io.threads is accepted but has no effect: "
         "one event loop serves a broker; there are no thread pools to size",
-        "offsets.commit.timeout.ms is accepted but has no effect: what groups write is committed when it is written",
     )
     with pytest.raises(ConfigError, match=r"Invalid value 'many' for num\.io\.threads"):
         BrokerConfig({"num.io.threads": "many"})

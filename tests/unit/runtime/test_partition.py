@@ -230,7 +230,7 @@ def test_a_repeat_is_recognised_after_a_restart_though_it_was_not_the_last() -> 
     bench.log_dir.close()
     log_dir = LogDir.open(bench.fs, "/data", ManualClock())
     bench.partition = Partition("t", UUID(int=1), 0, log_dir.logs["t", 0], bench.partition.config)
-    bench.partition.isr = (1,)
+    bench.lead(0)
     assert bench.append(batches[0]) == Appended(0, -1)
     assert bench.stored() == [b"a", b"b"]
 

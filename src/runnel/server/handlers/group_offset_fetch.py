@@ -33,7 +33,7 @@ def fail(ctx: RequestContext, request: OffsetFetchRequest, error: ApiError) -> O
 @api(OffsetFetchRequest, versions=(1, 10), fail=fail, missing="waiting for open transactions")
 async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer for each group on its own."""
-    return _reply(ctx, [_answer(ctx, group) for group in _groups(ctx, request)])
+    return _reply(ctx, [await _answer(ctx, group) for group in _groups(ctx, request)])
 
 
 def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetchRequestGroup]:
@@ -48,12 +48,13 @@ def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetc
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
-def _answer(ctx: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+async def _answer(ctx: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     try:
         check_group(ctx, Operation.DESCRIBE, asked.group_id)
-        if asked.topics is None:
-            return _all(ctx, asked)
-        return _some(ctx, asked, asked.topics)
+        found = _all(ctx, asked) if asked.topics is None else _some(ctx, asked, asked.topics)
+        # An offset that a new coordinator might not know must be seen by nobody.
+        await ctx.broker.groups.committed(asked.group_id)
+        return found
     except ApiError as error:
         return _refusal(ctx, asked, error.code)
 
