@@ -118,10 +118,10 @@ def test_values_that_would_mean_something_else_are_refused(options: dict[str, st
 def test_inert_options_are_accepted_checked_and_announced() -> None:
     config = BrokerConfig({"num.io.threads": "16", "group.coordinator.threads": "9", "num.partitions": "3"})
     assert config.notices == (
-        "group.coordinator.threads is accepted but has no effect: "
-        "the coordinator runs on the broker's event loop and writes at once",
         "num.io.threads is accepted but has no effect: "
         "one event loop serves a broker; there are no thread pools to size",
+        "group.coordinator.threads is accepted but has no effect: "
+        "the coordinator runs on the broker's event loop and writes at once",
     )
     with pytest.raises(ConfigError, match=r"Invalid value 'many' for num\.io\.threads"):
         BrokerConfig({"num.io.threads": "many"})
