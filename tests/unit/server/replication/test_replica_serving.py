@@ -1,0 +1,220 @@
+"""What leaders say to followers and to those who are none, and what followers say to consumers."""
+
+import pytest
+from tests.unit.server.replication.cluster import Cluster, running, stored, until
+
+from runnel.machines.controller.record import BrokerRecord, TopicRecord
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestReplicaState,
+    FetchRequestTopic,
+    FetchResponse,
+)
+from runnel.protocol.messages.offset import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+    OffsetForLeaderEpochResponse,
+)
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+async def fetch_as(
+    cluster: Cluster, replica_id: int, *, replica_epoch: int = 0, leader_epoch: int = 0, offset: int = 0, last: int = -1
+) -> tuple[ErrorCode, ErrorCode | None]:
+    """The error of the whole answer and that of its only partition."""
+    connection = await cluster[1].ask()
+    try:
+        wanted = FetchRequestPartition(
+            partition=0,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last,
+            partition_max_bytes=1000,
+        )
+        topic_id = cluster.metadata.image.topics["t"].topic_id
+        request = FetchRequest(
+            replica_state=FetchRequestReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
+            topics=[FetchRequestTopic(topic_id=topic_id, partitions=[wanted])],
+        )
+        response = await connection.request(request, FetchResponse)
+        partitions = response.responses[0].partitions if response.responses else []
+        return ErrorCode(response.error_code), ErrorCode(partitions[0].error_code) if partitions else None
+    finally:
+        await connection.close()
+
+
+async def test_whose_fetches_count_as_a_followers() -> None:
+    async with running(2, replica_selector_class=RACK_AWARE) as pair:
+        await pair.create([(1,)])
+        assert await fetch_as(pair, 2) == (ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        assert await fetch_as(pair, 99) == (ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        await pair.create([(1, 2)], topic="u")
+        assert pair[1].partition().leadership is None
+
+
+async def test_kip_320_followers_of_another_epoch_are_fenced() -> None:
+    async with running(2, replica_selector_class=RACK_AWARE) as pair:
+        await pair.create([(1, 2)])
+        await pair.elect(1, (1, 2))
+        assert await fetch_as(pair, 2, leader_epoch=0) == (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
+        assert await fetch_as(pair, 2, leader_epoch=2) == (ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        assert await fetch_as(pair, 2, leader_epoch=-1) == (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert await fetch_as(pair, 2, leader_epoch=1) == (ErrorCode.NONE, ErrorCode.NONE)
+        await pair.elect(2, (1, 2))
+        assert await fetch_as(pair, 2, leader_epoch=2) == (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+async def test_an_earlier_life_of_a_broker_is_refused() -> None:
+    async with running(2, replica_selector_class=RACK_AWARE) as pair:
+        await pair.create([(1, 2)])
+        await pair[2].stop()
+        assert pair[1].server is not None
+        pair[1].server.broker.image.replay(BrokerRecord(2, 7))
+        assert await fetch_as(pair, 2, replica_epoch=6) == (ErrorCode.STALE_BROKER_EPOCH, None)
+        # One that this broker has not heard of yet gets its records, but is in no ISR before it has.
+        assert await fetch_as(pair, 2, replica_epoch=8) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+async def test_only_a_leader_answers_for_offsets_and_epochs() -> None:
+    async with running(2, replica_selector_class=RACK_AWARE) as pair:
+        await pair.create([(1, 2)])
+        await pair.produce(1, b"a")
+        for broker_id, code in ((1, ErrorCode.NONE), (2, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
+            connection = await pair[broker_id].ask()
+            offsets = await connection.request(
+                ListOffsetsRequest(
+                    replica_id=-1,
+                    topics=[
+                        ListOffsetsRequestTopic(
+                            name="t", partitions=[ListOffsetsRequestPartition(partition_index=0, timestamp=-1)]
+                        )
+                    ],
+                ),
+                ListOffsetsResponse,
+            )
+            epochs = await connection.request(
+                OffsetForLeaderEpochRequest(
+                    replica_id=-1,
+                    topics=[
+                        OffsetForLeaderEpochRequestTopic(
+                            topic="t", partitions=[OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)]
+                        )
+                    ],
+                ),
+                OffsetForLeaderEpochResponse,
+            )
+            await connection.close()
+            assert offsets.topics[0].partitions[0].error_code == code
+            assert epochs.topics[0].partitions[0].error_code == code
+
+
+async def test_kip_392_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+    async with running(2, replica_selector_class=RACK_AWARE) as pair:
+        await pair.create([(1, 2)])
+        await pair.produce(1, b"a")
+        answer = await pair.fetch(1, rack="rack-2")
+        assert (answer.preferred_read_replica, bytes(answer.records or b"")) == (2, b"")  # type: ignore[arg-type]
+        for rack in ("rack-1", "", "elsewhere"):
+            assert (await pair.fetch(1, rack=rack)).preferred_read_replica == -1
+        await until(lambda: pair[2].partition().high_watermark == 1)
+        assert await pair.values(2) == [b"a"]
+
+
+async def test_a_follower_shows_nothing_that_is_not_committed() -> None:
+    async with running(3, min_insync_replicas="3", replica_lag_time_max_ms="30000") as cluster:
+        await cluster.create()
+        await cluster.produce(1, b"a")
+        await until(lambda: cluster[2].partition().high_watermark == 1)
+        await cluster[3].stop()
+        await cluster.produce(1, b"b", acks=1)
+        await until(lambda: cluster[2].partition().log.log_end_offset == 2)
+        assert await cluster.values(2) == await cluster.values(1) == [b"a"]
+
+
+async def test_a_new_replica_begins_where_the_leaders_log_does() -> None:
+    """What the leader has deleted cannot be had, and the follower's empty log ends before it."""
+    async with running(2) as cluster:
+        topic_id = await cluster.create([(1,)])
+        for number in range(5):
+            await cluster.produce(1, b"%d" % number)
+        cluster[1].partition().delete_records(3)
+        await cluster.commit(TopicRecord("t", topic_id, ((1, 2),)))
+        await until(lambda: set(cluster.state().isr) == {1, 2})
+        log = cluster[2].partition().log
+        assert (log.log_start_offset, log.log_end_offset) == (3, 5)
+        # It follows when more is deleted.
+        cluster[1].partition().delete_records(4)
+        await until(lambda: log.log_start_offset == 4)
+
+
+async def test_a_replica_that_moved_away_is_gone_with_its_files() -> None:
+    async with running(2) as cluster:
+        topic_id = await cluster.create([(1, 2)])
+        await cluster.produce(1, b"a")
+        partition = cluster[2].partition()
+        await cluster.commit(TopicRecord("t", topic_id, ((1,),)))
+        assert cluster[2].server is not None
+        await cluster[2].server.broker.replicas.settled()
+        assert partition.is_retired
+        assert (await cluster.fetch(2)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await until(lambda: cluster.state().isr == (1,))
+        assert (await cluster.produce(1, b"b")).error_code == 0
+
+
+async def test_an_unclean_leader_takes_committed_records_away_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(2) as cluster:
+        await cluster.create([(1, 2)])
+        await cluster.produce(1, b"a")
+        await cluster[2].stop()
+        assert (await cluster.produce(1, b"lost")).error_code == 0
+        assert cluster.state().isr == (1,)
+        await cluster[1].stop()
+        await cluster[2].start()
+        await cluster.elect(2, (2,))
+        await cluster.produce(2, b"b")
+        await cluster[1].start()
+        await until(lambda: set(cluster.state().isr) == {1, 2})
+        assert stored(cluster[1]) == stored(cluster[2])
+        assert any("were committed and are cut" in message for message in caplog.messages)
+
+
+async def test_a_leader_whose_session_is_over_acknowledges_nothing() -> None:
+    async with running(2) as cluster:
+        await cluster.create([(1, 2)])
+        await cluster.produce(1, b"a")
+        store = cluster[1].store
+        assert store is not None
+        store._session_timeout_ms = 0
+        store.stall()
+        answer = await cluster.produce(1, b"b")
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        store.resume()
+        store._session_timeout_ms = 18_000
+        assert (await cluster.produce(1, b"b")).error_code == 0
+
+
+async def test_many_partitions_share_a_connection() -> None:
+    async with running(2) as cluster:
+        await cluster.create([(1, 2)] * 40)
+        for index in range(0, 40, 7):
+            assert (await cluster.produce(1, b"%d" % index, index=index)).error_code == 0
+        for index in range(40):
+            assert stored(cluster[1], index=index) == stored(cluster[2], index=index)
+        assert cluster[2].server is not None
+        assert len(cluster[2].server.broker.fetchers._fetchers) == 2
+
+
+async def test_flushes_that_a_topic_demands_come_before_the_acknowledgement() -> None:
+    async with running(2) as cluster:
+        await cluster.create([(1, 2)], flush_messages="1")
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        for broker_id in (1, 2):
+            assert cluster[broker_id].partition().log.recovery_point == 1
