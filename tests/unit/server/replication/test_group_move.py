@@ -48,9 +48,11 @@ async def committed(cluster: Cluster, broker_id: int) -> int | ErrorCode:
 
 async def loaded(cluster: Cluster, broker_id: int) -> int | ErrorCode:
     """The offset, once the coordinator has read its log."""
+    found = await committed(cluster, broker_id)
     async with asyncio.timeout(20):
-        while (found := await committed(cluster, broker_id)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110
+        while found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            await asyncio.sleep(0.01)
+            found = await committed(cluster, broker_id)
     return found
 
 
