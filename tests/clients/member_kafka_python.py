@@ -24,7 +24,9 @@ def main(bootstrap: str, topic: str, group: str, _protocol: str, assignor: str, 
         **settings,
     )
     while True:
-        polled = consumer.poll(200)
+        # Long enough for a rebalance: kafka-python 3.0.12 forgets a join that is answered after its poll has ended, if
+        # new metadata made it join. It then takes itself for a member, and neither reads nor sends heartbeats.
+        polled = consumer.poll(10_000)
         if not polled:
             continue
         for records in polled.values():
