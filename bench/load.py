@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -84,8 +84,8 @@ def run_round(
     """Produce to a fresh topic, read all of it back, drop it."""
     admin = AdminClient({"bootstrap.servers": target.bootstrap_servers, "log_level": ERRORS_ONLY})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    produced = _measured(target, record_bytes, lambda: _produce(target, topic, record_bytes, byte_limit, time_limit_s))
-    consumed = _measured(target, record_bytes, lambda: _consume(target, topic, produced.record_count))
+    produced = _measured(target, record_bytes, lambda: produce(target, topic, record_bytes, byte_limit, time_limit_s))
+    consumed = _measured(target, record_bytes, lambda: consume(target, topic, produced.record_count))
     admin.delete_topics([topic])[topic].result(30)
     return produced, consumed
 
@@ -105,7 +105,17 @@ def _measured(target: Target, record_bytes: int, work: Callable[[], int]) -> Mea
     )
 
 
-def _produce(target: Target, topic: str, record_bytes: int, byte_limit: int, time_limit_s: float) -> int:
+class Served(Protocol):
+    """What can be connected to."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+def produce(
+    target: Served, topic: str, record_bytes: int, byte_limit: int, time_limit_s: float, acks: str = "all"
+) -> int:
+    """Produce random records until there are enough bytes or the time is over; how many."""
     failures: list[Any] = []
 
     def delivered(error: Any, _: Any) -> None:
@@ -114,7 +124,7 @@ def _produce(target: Target, topic: str, record_bytes: int, byte_limit: int, tim
 
     # Failures alone call back: a Python call for each record would measure Python.
     settings = {**PRODUCER_SETTINGS, "bootstrap.servers": target.bootstrap_servers, "delivery.report.only.error": True}
-    producer = Producer({**settings, "on_delivery": delivered})
+    producer = Producer({**settings, "acks": acks, "on_delivery": delivered})
     # Random, so that nothing on the way can gain by compressing.
     values = [os.urandom(record_bytes) for _ in range(CHUNK_COUNT)]
     count, deadline = 0, time.perf_counter() + time_limit_s
@@ -130,7 +140,8 @@ def _produce(target: Target, topic: str, record_bytes: int, byte_limit: int, tim
     return count
 
 
-def _consume(target: Target, topic: str, wanted: int) -> int:
+def consume(target: Served, topic: str, wanted: int) -> int:
+    """Read so many records from the beginning; how many came."""
     consumer = Consumer({**CONSUMER_SETTINGS, "bootstrap.servers": target.bootstrap_servers})
     consumer.assign([TopicPartition(topic, PARTITION, 0)])
     count, deadline = 0, time.perf_counter() + STALL_TIMEOUT_S

@@ -1,0 +1,86 @@
+"""One broker of two, in a process of its own, with metadata that never changes: for `bench.replication`.
+
+Broker 1 leads the only partition of the topic `t`, broker 2 follows. The leader prints a line when it is ready. The
+follower prints how long it took to have as many records as it was told, and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from uuid import UUID
+
+from runnel.config.broker import BrokerConfig
+from runnel.coordination.cluster import ClusterMetadata
+from runnel.coordination.memory import MemoryStore
+from runnel.machines.controller.record import (
+    BrokerAdmitted,
+    BrokerRecord,
+    Endpoint,
+    PartitionRecord,
+    TopicRecord,
+)
+from runnel.server.server import Server
+
+LEADER, FOLLOWER = 1, 2
+TOPIC = "t"
+POLL_S = 0.001
+
+
+async def start(broker_id: int, data: str, leader_port: int) -> Server:
+    """A server whose image says who leads and who follows."""
+    store = MemoryStore()
+    port = leader_port if broker_id == LEADER else 0
+    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", leader_port, "PLAINTEXT")
+    await ClusterMetadata(store).commit(
+        [
+            BrokerRecord(LEADER, 0, (endpoint,)),
+            BrokerRecord(FOLLOWER, 0, (endpoint._replace(port=1),)),
+            BrokerAdmitted(LEADER, 0),
+            BrokerAdmitted(FOLLOWER, 0),
+            TopicRecord(TOPIC, UUID(int=7), ((LEADER, FOLLOWER),)),
+            PartitionRecord(TOPIC, 0, LEADER, 0, (LEADER,)),
+        ]
+    )
+    settings = {"node.id": str(broker_id), "log.dirs": data, "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    server = Server(BrokerConfig(settings), store=store)
+    await server.start()
+    return server
+
+
+async def lead(data: str, port: int) -> None:
+    """Serve until somebody kills this."""
+    await start(LEADER, data, port)
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+
+async def follow(data: str, leader_port: int, end_offset: int) -> None:
+    """Catch up, say how long it took, and stop."""
+    server = await start(FOLLOWER, data, leader_port)
+    started, cpu_before = time.perf_counter(), time.process_time()
+    log = server.broker.replicas.get(TOPIC, 0).log
+    while log.log_end_offset < end_offset:  # noqa: ASYNC110  nobody tells, and a poll costs nothing to speak of
+        await asyncio.sleep(POLL_S)
+    seconds = time.perf_counter() - started
+    print(json.dumps({"seconds": seconds, "cpu_s": time.process_time() - cpu_before}), flush=True)
+    await server.stop()
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.replication_broker")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--port", type=int, required=True, help="where the leader listens")
+    parser.add_argument("--follow", type=int, metavar="OFFSET", help="follow until there are so many records")
+    arguments = parser.parse_args()
+    if arguments.follow is None:
+        asyncio.run(lead(arguments.data, arguments.port))
+    else:
+        asyncio.run(follow(arguments.data, arguments.port, arguments.follow))
+
+
+if __name__ == "__main__":
+    main()
