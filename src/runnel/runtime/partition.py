@@ -229,6 +229,11 @@ class Partition:
         return self._commits.add(offset)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether all is committed that was there when this broker became leader."""
+        return self.high_watermark >= self.epoch_start_offset
+
+    @property
     def is_sure_to_lead(self) -> bool:
         """Whether nobody else can have been elected; without that nothing is acknowledged."""
         return self.is_leader and (self._lease is None or self._lease.is_held)

@@ -21,6 +21,7 @@ from runnel.server.handlers.fetch import READ_COMMITTED
 from runnel.storage.error import StorageError
 
 FIRST_VERSION_WITH_LEADER_EPOCH = 4  # KIP-320
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5  # KIP-207
 
 
 class Name(IntEnum):
@@ -87,6 +88,10 @@ async def _look_up(
     readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     if request.replica_id >= 0:
         readable = partition.log.log_end_offset  # a follower has what is not committed, too
+    elif asked.timestamp in (Name.LATEST, Name.MAX_TIMESTAMP) and not partition.is_settled:
+        # A new leader does not know yet how far its predecessor had committed, and must not say less (KIP-207).
+        is_known = ctx.version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
     timestamp, offset, leader_epoch = await _find(partition, asked.timestamp, readable)
     reply = ListOffsetsResponsePartition(partition_index=asked.partition_index, timestamp=timestamp, offset=offset)
     if ctx.version >= FIRST_VERSION_WITH_LEADER_EPOCH:

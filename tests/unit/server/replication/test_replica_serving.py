@@ -83,23 +83,44 @@ async def test_an_earlier_life_of_a_broker_is_refused() -> None:
         assert await fetch_as(pair, 2, replica_epoch=8) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
+async def list_offset(
+    cluster: Cluster, broker_id: int, *, timestamp: int = -1, version_max: int = 11
+) -> ErrorCode | int:
+    connection = await cluster[broker_id].ask()
+    try:
+        asked = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequestTopic(name="t", partitions=[asked])])
+        response = await connection.request(request, ListOffsetsResponse, version_max=version_max)
+        (answer,) = response.topics[0].partitions
+        return ErrorCode(answer.error_code) if answer.error_code else answer.offset
+    finally:
+        await connection.close()
+
+
+async def test_kip_207_a_new_leader_does_not_say_that_less_is_committed_than_was() -> None:
+    async with running(2, replica_lag_time_max_ms="30000") as cluster:
+        await cluster.create([(1, 2)])
+        await cluster.produce(1, b"a")
+        await cluster[2].stop()
+        await cluster.produce(1, b"b", acks=1)
+        assert await list_offset(cluster, 1) == 1
+        await cluster.elect(1, (1, 2))
+        assert await list_offset(cluster, 1) is ErrorCode.OFFSET_NOT_AVAILABLE
+        assert await list_offset(cluster, 1, version_max=4) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert await list_offset(cluster, 1, timestamp=-2) == 0
+        await cluster[2].start()
+        await until(lambda: cluster[1].partition().high_watermark == 2)
+        assert await list_offset(cluster, 1) == 2
+
+
 async def test_only_a_leader_answers_for_offsets_and_epochs() -> None:
     async with running(2, replica_selector_class=RACK_AWARE) as pair:
         await pair.create([(1, 2)])
         await pair.produce(1, b"a")
+        assert await list_offset(pair, 1) == 1
+        assert await list_offset(pair, 2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         for broker_id, code in ((1, ErrorCode.NONE), (2, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
             connection = await pair[broker_id].ask()
-            offsets = await connection.request(
-                ListOffsetsRequest(
-                    replica_id=-1,
-                    topics=[
-                        ListOffsetsRequestTopic(
-                            name="t", partitions=[ListOffsetsRequestPartition(partition_index=0, timestamp=-1)]
-                        )
-                    ],
-                ),
-                ListOffsetsResponse,
-            )
             epochs = await connection.request(
                 OffsetForLeaderEpochRequest(
                     replica_id=-1,
@@ -112,7 +133,6 @@ async def test_only_a_leader_answers_for_offsets_and_epochs() -> None:
                 OffsetForLeaderEpochResponse,
             )
             await connection.close()
-            assert offsets.topics[0].partitions[0].error_code == code
             assert epochs.topics[0].partitions[0].error_code == code
 
 
