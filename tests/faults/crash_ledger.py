@@ -129,7 +129,8 @@ class Ledger:
         gone = [sent for sent in (*self.held, *self.doubtful) if (sent.base_offset, sent.data) not in known]
         first = found[0].base_offset if found else start_offset
         is_new = self.is_vanishing and not found
-        below = [] if is_new else [sent for sent in self.held if sent.next_offset <= first]
+        # What compaction took away before the first batch is not below the log.
+        below = [] if is_new or self.is_compacted else [sent for sent in self.held if sent.next_offset <= first]
         self.held = below + found
         self.doubtful = []
         self.floor, self.is_vanishing = None, False

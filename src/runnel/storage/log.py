@@ -359,6 +359,7 @@ class Log:
             self.truncate_fully(offset)
             return
         self.swaps.finish()
+        cleaned_offset = self.cleaner_offset or 0
         with self._folder.judging(is_fatal=True):
             keep = self._floor(offset) + 1
             self._lower_checkpoints(self.segments[keep - 1].end_before(offset)[1])
@@ -367,11 +368,15 @@ class Log:
                 removed = self.segments.pop()
                 self._active = self.segments[-1]
                 self.log_end_offset = removed.base_offset
-                removed.delete()
+                removed.delete(is_final=cleaned_offset > 0)
             self._active.unseal()
             self._transaction_index(keep - 1)
             self.log_end_offset = self._active.truncate_to(offset)
             self._after_truncation()
+            if self._active.base_offset < cleaned_offset:
+                # Behind gaps a start takes a missing segment for one more, so the next has to be there before records.
+                self.roll()
+                self._folder.fs.sync_directory(self.directory)
 
     def truncate_fully(self, offset: int) -> None:
         """Drop everything and begin again at `offset`."""
@@ -381,7 +386,7 @@ class Log:
             # So low that a start after a crash in between sees the gap which a few survivors leave.
             self._lower_checkpoints(min(offset, self.segments[0].base_offset))
             for segment in reversed(self.segments):
-                segment.delete()
+                segment.delete(is_final=self.cleaner_offset is not None)
             self._name_count += 1
             # Before there is a segment again that they could belong to.
             remove_snapshots(self._folder.fs, self.directory, above=-1)

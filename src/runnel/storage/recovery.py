@@ -200,7 +200,7 @@ class _Opening:
     def _drop_from(self, number: int) -> None:
         """Delete the segments from `number` on, the last first, so that a crash leaves no gap."""
         while len(self._segments) > number:
-            self._segments.pop().delete()
+            self._segments.pop().delete(is_final=self._config.cleanup_policy_compact)
         # Were they to come back after a power loss, they might fit behind what is written next.
         self._fs.sync_directory(self._directory)
 
@@ -242,6 +242,19 @@ class _Opening:
             if offset not in wanted:
                 self._fs.remove(snapshot_path(self._directory, offset))
 
+    def _create_segment(self, base_offset: int) -> None:
+        now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes
+        self._segments.append(Segment.create(self._folder, self._directory, base_offset, interval_bytes, now_ms))
+
+    def _begin_behind_gaps(self) -> None:
+        """Let the last segment take no more batches, because a truncation cut it that compaction had been at.
+
+        Its gaps would make the next start believe in a gap behind it, where a segment may be lost by then.
+        """
+        self._seal(self._segments[-1])
+        self._create_segment(self.end_offset)
+        self._fs.sync_directory(self._directory)
+
     def finish(self, recovery_point: int, *, is_clean: bool) -> Log:
         """Make the log of what was found."""
         if self._segments and self.end_offset < self._start_offset:
@@ -252,8 +265,9 @@ class _Opening:
             self.end_offset = self._start_offset
             self._epochs.clear()
             self._producers.restore(())
-            now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes
-            self._segments = [Segment.create(self._folder, self._directory, self._start_offset, interval_bytes, now_ms)]
+            self._create_segment(self._start_offset)
+        elif self._has_gaps:
+            self._begin_behind_gaps()
         for segment in self._segments[:-1]:
             segment.is_sealed = True
         self._segments[-1].unseal()

@@ -169,8 +169,12 @@ class SegmentFile:
 
     # The end
 
-    def delete(self) -> None:
-        """Remove the files. Whoever still reads keeps the bytes until it is done."""
+    def delete(self, *, is_final: bool = False) -> None:
+        """Remove the files. Whoever still reads keeps the bytes until it is done.
+
+        With `is_final` no power loss brings the log back. Where compaction leaves gaps nobody could tell that it
+        does not belong there.
+        """
         self.keep()
         # The log goes first: an index without a log is dropped by the next start, while a log
         # without an index would be taken for a segment.
@@ -184,6 +188,8 @@ class SegmentFile:
         with passing_over_shortage():
             for suffix in INDEX_SUFFIXES:
                 self._folder.fs.remove(self.path(suffix))
+        if is_final:
+            self._folder.fs.sync_directory(self._directory)
 
     def move_away(self) -> bool:
         """Give the files the names of deleted ones. Returns False if a full disk refused that and they are removed."""

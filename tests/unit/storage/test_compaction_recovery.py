@@ -1,6 +1,8 @@
 """Opening logs that were compacted, or were being compacted when the power went."""
 
 import os
+from dataclasses import replace
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -13,7 +15,7 @@ from runnel.storage.compaction_plan import plan_compaction
 from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import Crash
+from runnel.storage.memory_fs import Crash, MemoryFileSystem
 from runnel.storage.retention import delete_segments
 from runnel.storage.segment import Segment
 from runnel.storage.segment_file import LOG_SUFFIX
@@ -187,3 +189,31 @@ class TestSwapOfSeveral:
         assert [segment.base_offset for segment in again.segments] == [0, 3, 5]
         append(again, (A, b"more"))
         assert batches(again)[-1][0].base_offset == 5
+
+
+@pytest.mark.parametrize("is_crashing", [False, True])
+def test_no_segment_is_lost_behind_one_that_was_compacted_and_cut(make_bench, is_crashing: bool) -> None:
+    """Records were appended to what was left of it. When a later segment was lost with the power, the gap
+    was taken for one of compaction's because there were others before, and what followed stayed.
+    """
+    config = replace(CONFIG, segment_bytes=400)
+    for seed in range(40):
+        bench = make_bench(MemoryFileSystem(Random(seed)))
+        log = bench.open(config)
+        filled(log, [(A, b"1"), (B, b"1"), (A, b"2"), (B, b"2"), (A, b"3")], per_segment=5)
+        compact(log)
+        assert [offset for offset, *_ in contents(log)] == [3, 4]
+        if is_crashing:
+            bench.fs.hook = lambda _, operation, path: Crash() if operation == "create" else None
+            with pytest.raises(Crash):
+                log.truncate_to(4)
+            bench.fs.kill()
+            log = bench.open(config, recovery_point=0)
+        else:
+            log.truncate_to(4)
+        assert log.log_end_offset == log.segments[-1].base_offset == 4
+        for number in range(12):
+            append(log, (A, b"v%d" % number))
+        bench.fs.lose_power()
+        log = bench.open(config, recovery_point=0)
+        assert [offset for offset, *_ in contents(log)] == list(range(3, log.log_end_offset))
