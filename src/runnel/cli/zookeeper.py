@@ -74,17 +74,19 @@ def _parse_address(listen: str) -> tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         raise click.UsageError(f"--listen {listen} is not of the form HOST:PORT")
     try:
-        return host, int(port) or _free_port(host)
+        return host, _free_port(host, int(port))
     except OSError as error:
         raise click.ClickException(f"cannot listen on {listen}: {error.strerror}") from None
 
 
-def _free_port(host: str) -> int:
+def _free_port(host: str, port: int) -> int:
+    """The port, or any when it is 0; a server that is there already would be taken for the one that starts."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        free: int = probe.getsockname()[1]
+        return free
 
 
 def _serve(command: list[str], host: str, port: int) -> int:
@@ -127,12 +129,17 @@ def _die_with_parent() -> None:
 
 def is_serving(host: str, port: int) -> bool:
     """Whether the server at this address serves; its port is open a little earlier."""
+    return "Mode: " in ask(host, port)
+
+
+def ask(host: str, port: int) -> str:
+    """What a server says of itself; nothing when it does not answer."""
+    answer = b""
     try:
         with socket.create_connection((host, port), timeout=_ASK_TIMEOUT_S) as asking:
             asking.sendall(b"srvr")
-            answer = b""
             while chunk := asking.recv(4096):
                 answer += chunk
     except OSError:
-        return False
-    return b"Mode: " in answer
+        return ""
+    return answer.decode(errors="replace")

@@ -30,6 +30,7 @@ from runnel.config.network import NetworkOptions
 from runnel.config.option import Option, UpdateMode, render_value
 from runnel.config.refusal import broker_refusal
 from runnel.config.replication import ReplicationOptions
+from runnel.config.zookeeper import ZOOKEEPER_INERT_OPTIONS, ZooKeeperOptions, zookeeper_problems
 
 _NO_LAYER: Mapping[str, str] = MappingProxyType({})
 
@@ -41,6 +42,7 @@ class BrokerConfig(
     ConsumerGroupOptions,
     CoordinatorOptions,
     ReplicationOptions,
+    ZooKeeperOptions,
     Configuration,
 ):
     """The options that a broker lives by.
@@ -164,7 +166,7 @@ class BrokerConfig(
         )
 
     def _check_together(self, texts: Mapping[str, str]) -> ListenerSetup:
-        problems = list(consumer_group_problems(self.value))
+        problems = [*consumer_group_problems(self.value), *zookeeper_problems(self.value)]
         if self.node_id != self.broker_id:
             problems.append(
                 ConfigError("broker.id", "broker.id and node.id are two names of one option and must agree")
@@ -203,7 +205,7 @@ class BrokerConfig(
             yield f"listener {listener} is not opened: Runnel has no controller listeners"
 
 
-_INERT_OPTIONS = (*BROKER_OPTIONS, *CLUSTER_OPTIONS, *COORDINATOR_OPTIONS)
+_INERT_OPTIONS = (*BROKER_OPTIONS, *CLUSTER_OPTIONS, *COORDINATOR_OPTIONS, *ZOOKEEPER_INERT_OPTIONS)
 _OPTIONS = MappingProxyType(index_options([*BrokerConfig.options.values(), *_INERT_OPTIONS]))
 
 

@@ -7,7 +7,8 @@ encrypted, data in another place.
 
 from collections.abc import Mapping
 
-_ZOOKEEPER = "brokers that coordinate through ZooKeeper come with cluster support, which this version does not have yet"
+_ZOOKEEPER = "this part of Kafka's ZooKeeper client is not supported"
+_GIVEN_ID = "brokers have the ids that they are given with node.id"
 _SECURITY = "TLS, SASL and access control are not supported yet, and starting without them would leave the broker open"
 _TIERED = "tiered storage is not supported yet"
 _QUOTA = "quotas are not supported yet"
@@ -29,7 +30,7 @@ BROKER_REFUSALS: Mapping[str, str] = {
     "config.providers": _PLUGIN,
     "connection.failed.authentication.delay.ms": _SECURITY,
     "connections.max.reauth.ms": _SECURITY,
-    "control.plane.listener.name": _ZOOKEEPER,
+    "control.plane.listener.name": "controllers reach brokers by no listener, but through ZooKeeper",
     "controller.performance.always.log.threshold.ms": _FIXED,
     "controller.performance.sample.period.ms": _FIXED,
     "cordoned.log.dirs": "log folders cannot be cordoned off yet",
@@ -51,7 +52,7 @@ BROKER_REFUSALS: Mapping[str, str] = {
     "port": _LISTENERS,
     "principal.builder.class": _SECURITY,
     "producer.id.expiration.check.interval.ms": _FIXED,
-    "reserved.broker.max.id": _ZOOKEEPER,
+    "reserved.broker.max.id": _GIVEN_ID,
     "super.users": _SECURITY,
     "telemetry.max.bytes": "client metrics are not supported yet",
     "unclean.leader.election.interval.ms": "replication is not supported yet",
@@ -60,8 +61,8 @@ BROKER_REFUSALS: Mapping[str, str] = {
 }
 
 BROKER_REFUSAL_PREFIXES: Mapping[str, str] = {
-    "broker.id.generation.": _ZOOKEEPER,
-    "broker.session.uuid": _ZOOKEEPER,
+    "broker.id.generation.": _GIVEN_ID,
+    "broker.session.uuid": "it exists for Kafka's own tests",
     "confluent.": "it is an option of Confluent Server, not of Apache Kafka",
     "delegation.token.": _SECURITY,
     "errors.deadletterqueue.": _SHARE,

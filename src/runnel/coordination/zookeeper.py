@@ -81,6 +81,7 @@ class ZooKeeperStore:
         self._must_read_all = False
         self._arrived = asyncio.Event()
         self._connected = asyncio.Event()
+        self._refused = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._link = Link(servers, self._clock, self._on_link, self._on_event)
 
@@ -89,18 +90,20 @@ class ZooKeeperStore:
         self._link.start()
         spawn = asyncio.get_running_loop().create_task
         self._tasks = [spawn(self._run()), spawn(self._beat())]
-        waiting = spawn(self.wait_connected())
-        await asyncio.wait([waiting, self._tasks[0]], timeout=timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
+        for task in self._tasks:
+            task.add_done_callback(self._on_task_end)
+        waiting = [spawn(self.wait_connected()), spawn(self._refused.wait())]
+        await asyncio.wait(waiting, timeout=timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+        if self._state is SessionState.CONNECTED:
             return
-        waiting.cancel()
-        error = self._tasks[0].exception() if self._tasks[0].done() else None
         await self.close()
-        if isinstance(error, StoreUnreachableError):
-            raise error
         raise StoreUnreachableError(
-            f"ZooKeeper did not answer within {timeout_ms} ms: {self._link.trouble or 'nothing was heard of it'}"
-        ) from error
+            "ZooKeeper refuses access: what is there belongs to somebody else"
+            if self._refused.is_set()
+            else f"ZooKeeper did not answer within {timeout_ms} ms: {self._link.trouble or 'nothing was heard of it'}"
+        )
 
     # --- what every store does
 
@@ -231,7 +234,8 @@ class ZooKeeperStore:
             except _LOST as error:
                 log.debug("reading from ZooKeeper ended: %r", error)  # all is read again when there is a connection
             except _REFUSED as error:
-                raise StoreUnreachableError(f"ZooKeeper refuses access: {error!r}") from error
+                log.error("ZooKeeper refuses access: %r", error)
+                self._refused.set()
 
     async def _tell_arrivals(self, arrivals: Sequence[str | _Commit]) -> None:
         paths = list(dict.fromkeys(arrival for arrival in arrivals if isinstance(arrival, str)))
@@ -273,16 +277,15 @@ class ZooKeeperStore:
         """Every znode below the root, level by level."""
         paths = [""]
         while paths:
-            children = await self._read(GetChildren, paths)
+            children = _check_access(await self._read(GetChildren, paths))
             pairs = zip(paths, children, strict=True)
             below = [f"{path}/{name}" for path, names in pairs if isinstance(names, list) for name in names]
+            found = _check_access(await self._read(GetData, below))
             paths = []
-            for path, found in zip(below, await self._read(GetData, below), strict=True):
-                if isinstance(found, _REFUSED):
-                    raise found
-                if isinstance(found, Found) and not _is_of_zookeeper(path):
-                    yield path, found
-                    if found.stat.numChildren:
+            for path, znode in zip(below, found, strict=True):
+                if isinstance(znode, Found) and not _is_of_zookeeper(path):
+                    yield path, znode
+                    if znode.stat.numChildren:
                         paths.append(path)
 
     async def _make_root(self) -> None:
@@ -325,6 +328,13 @@ class ZooKeeperStore:
             for listener in self._listeners:
                 listener(state)
 
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A store that has stopped telling may not go on as if its session lived.
+            log.critical("the ZooKeeper store has failed", exc_info=error)
+            self._lease.end()
+            self._on_link(SessionState.SUSPENDED)
+
     async def _beat(self) -> None:
         """Renew the lease."""
         while True:
@@ -339,6 +349,13 @@ class ZooKeeperStore:
 
 def _node(found: Found) -> Node | None:
     return None if found.value is None else Node(found.value, found.stat.version, found.stat.czxid)
+
+
+def _check_access(results: list[object]) -> list[object]:
+    for result in results:
+        if isinstance(result, _REFUSED):
+            raise result
+    return results
 
 
 def _is_of_zookeeper(path: str) -> bool:

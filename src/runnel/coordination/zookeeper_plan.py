@@ -26,6 +26,7 @@ from runnel.coordination.store import (
     NotEmptyError,
     Operation,
     Put,
+    StoreUnreachableError,
 )
 from runnel.coordination.tree import ancestors
 
@@ -103,8 +104,11 @@ def refusal_of(steps: Sequence[Step], results: Sequence[object]) -> Exception | 
     """Why a transaction failed, if it did: the error of the step that was not merely undone or never tried."""
     for step, result in zip(steps, results, strict=False):
         if isinstance(result, Exception) and not isinstance(result, _UNDONE):
+            path = step.operation.path
+            if isinstance(result, exceptions.NoAuthError):
+                return StoreUnreachableError(f"ZooKeeper refuses access to {path}")
             kind = _ERRORS.get(type(result))
-            return result if kind is None else Refused(kind(step.operation.path))
+            return result if kind is None else Refused(kind(path))
     return None
 
 

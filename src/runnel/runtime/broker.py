@@ -14,13 +14,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from runnel.base.clock import Clock, SystemClock
-from runnel.base.limits import FETCH_SESSION_EVICTION_MS, STORE_FILE_NAME, SYNCING_LOGS_MAX, WORKER_THREADS_MAX
+from runnel.base.limits import FETCH_SESSION_EVICTION_MS, SYNCING_LOGS_MAX, WORKER_THREADS_MAX
 from runnel.base.metric import Registry
 from runnel.config.broker import BrokerConfig
 from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
 from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.embedded import EmbeddedStore
 from runnel.coordination.store import MetadataStore
 from runnel.machines.controller.image import ClusterImage, Node
 from runnel.machines.controller.record import (
@@ -44,11 +43,12 @@ from runnel.runtime.leadership import ReplicaWorld
 from runnel.runtime.lease import Lease
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.log_compaction import LogCompaction
+from runnel.runtime.metadata_store import open_store
 from runnel.runtime.partition import Partition
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
-from runnel.storage.folder_identity import ForeignFolder, find_new_folders, read_identity, write_identity
+from runnel.storage.folder_identity import find_new_folders, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
 from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log_dir import LogDir
@@ -100,7 +100,7 @@ class Broker:
             raise
 
     async def _open(self) -> None:
-        self._store = self._given_store or self._embedded_store()
+        self._store = self._given_store or await open_store(self.config, self._fs, self.clock)
         self.metadata = ClusterMetadata(self._store)
         await self.metadata.load()
         self._apply_dynamic_config()
@@ -202,18 +202,6 @@ class Broker:
         """Let flushes end that nobody waits for, such as those of records sent without acks."""
         while ends := {partition.flush_end for partition in self.replicas.all()} - {None}:
             await asyncio.wait([end for end in ends if end is not None])
-
-    def _embedded_store(self) -> EmbeddedStore:
-        folder = self.config.log_directories[0]
-        identity = read_identity(self._fs, str(folder))
-        if identity is not None and not (folder / STORE_FILE_NAME).exists():
-            # A store made now would be of another cluster, and would stay in a folder that is not ours.
-            raise ForeignFolder(
-                f"{folder} belongs to cluster {identity.cluster_id}, but {STORE_FILE_NAME}, which says what is in it, "
-                "is not there"
-            )
-        self._fs.make_directory(str(folder))
-        return EmbeddedStore(folder / STORE_FILE_NAME)
 
     async def _open_log_dirs(self) -> None:
         """Open all folders, at the same time: each may be on a disk of its own."""

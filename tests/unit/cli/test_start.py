@@ -121,7 +121,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     [
         (["--set", "no.such.option=1"], "no.such.option"),
         (["--set", "num.partitions=many"], "num.partitions"),
-        (["--set", "zookeeper.connect=a:1"], "zookeeper.connect"),
+        (["--set", "zookeeper.connect=a:1:2"], "zookeeper.connect"),
         (["--config", "/no/such/file"], "/no/such/file"),
         (["--listen", "nonsense"], "nonsense"),
     ],

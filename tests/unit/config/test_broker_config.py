@@ -61,8 +61,9 @@ def test_every_problem_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("zookeeper.connect", "come with cluster support"),
-        ("zookeeper.connection.timeout.ms", "come with cluster support"),
+        ("zookeeper.metadata.migration.enable", "this part of Kafka's ZooKeeper client is not supported"),
+        ("zookeeper.ssl.crl.enable", "this part of Kafka's ZooKeeper client is not supported"),
+        ("broker.id.generation.enable", "have the ids that they are given"),
         ("ssl.keystore.location", "TLS, SASL and access control are not supported yet"),
         ("sasl.enabled.mechanisms", "TLS, SASL and access control are not supported yet"),
         ("listener.name.internal.ssl.keystore.location", "TLS, SASL and access control are not supported yet"),
@@ -203,7 +204,8 @@ def test_units_of_one_option_are_synonyms_of_each_other() -> None:
         ({"num.partitions": "3"}, "Cannot update this config dynamically: num.partitions"),
         ({"num.io.threads": "3"}, "has no effect in Runnel and cannot be set at run time"),
         ({"max.conections": "3"}, "Unknown broker config name: max.conections (did you mean max.connections?)"),
-        ({"zookeeper.connect": "h"}, "is a Kafka option that Runnel does not support"),
+        ({"zookeeper.connect": "h"}, "Cannot update this config dynamically: zookeeper.connect"),
+        ({"quota.window.num": "1"}, "is a Kafka option that Runnel does not support"),
         ({"max.connections": "-1"}, "must be at least 0"),
     ],
 )

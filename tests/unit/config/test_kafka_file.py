@@ -112,10 +112,11 @@ def test_a_zookeeper_era_file_starts_without_its_zookeeper(tmp_path: Path) -> No
     assert (topic.segment_bytes, topic.max_message_bytes) == (536870912, 1000012)
 
 
-@pytest.mark.parametrize("line", ["zookeeper.connect=localhost:2181", "zookeeper.connection.timeout.ms=18000"])
-def test_zookeeper_is_refused_because_it_means_a_cluster(tmp_path: Path, line: str) -> None:
-    with pytest.raises(ConfigError, match="coordinate through ZooKeeper come with cluster support"):
-        load(tmp_path, f"{ZOOKEEPER_ERA}\n{line}\n")
+def test_a_zookeeper_era_file_names_the_zookeeper_of_its_cluster(tmp_path: Path) -> None:
+    lines = "zookeeper.connect=zk1:2181,zk2:2182/kafka\nzookeeper.connection.timeout.ms=6000\n"
+    config = load(tmp_path, f"{ZOOKEEPER_ERA}\n{lines}")
+    assert config.zookeeper_connect == "zk1:2181,zk2:2182/kafka"
+    assert (config.zookeeper_session_timeout_ms, config.zookeeper_connection_timeout_ms) == (18_000, 6000)
 
 
 def test_a_broker_of_a_quorum_elsewhere_is_refused(tmp_path: Path) -> None:

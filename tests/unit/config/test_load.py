@@ -77,8 +77,8 @@ def test_unknown_variables_are_refused(variable: str, message: str) -> None:
 
 
 def test_an_unsupported_option_in_the_environment_says_why() -> None:
-    with pytest.raises(ConfigError, match=r"RUNNEL_ZOOKEEPER_CONNECT: zookeeper.connect is a Kafka option that Runnel"):
-        load_broker_config(None, {"RUNNEL_ZOOKEEPER_CONNECT": "localhost:2181"}, [])
+    with pytest.raises(ConfigError, match=r"RUNNEL_QUOTA_WINDOW_NUM: quota.window.num is a Kafka option that Runnel"):
+        load_broker_config(None, {"RUNNEL_QUOTA_WINDOW_NUM": "11"}, [])
 
 
 def test_everything_wrong_is_told_with_its_place(tmp_path: Path) -> None:

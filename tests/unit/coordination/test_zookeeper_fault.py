@@ -228,14 +228,14 @@ async def test_a_commit_without_an_answer_is_cleared_up_by_the_next_connection(
     zookeeper: ZooKeeperProcess, root: str, is_done: bool
 ) -> None:
     async with TcpProxy(zookeeper.address).listening() as proxy:
-        async with opened(proxy.address, root, 10_000) as mine:
-            witness = Witness(mine)
-            if is_done:
-                proxy.passes_answers = False
-            else:
-                proxy.passes_requests = False
+        async with opened(proxy.address, root, 10_000) as mine, opened(zookeeper.address, root) as theirs:
+            witness, done = Witness(mine), Witness(theirs)
+            proxy.passes_answers, proxy.passes_requests = not is_done, is_done
             commit = asyncio.ensure_future(mine.commit([Create("/a", b"")]))
-            await asyncio.wait_for(proxy.swallowed.wait(), WAIT_S)
+            if is_done:
+                await done.hears("/a")
+            else:
+                await asyncio.wait_for(proxy.swallowed.wait(), WAIT_S)
             proxy.cut()
             with pytest.raises(OutcomeUnknown) as caught:
                 await commit

@@ -107,4 +107,4 @@ def test_an_error_is_that_of_the_step_that_failed(
 
 def test_an_error_that_means_nothing_to_us_comes_as_it_is() -> None:
     steps = plan(shadow(), [Create("/a", b"")], "", [])
-    assert isinstance(refusal_of(steps, [exceptions.NoAuthError()]), exceptions.NoAuthError)
+    assert isinstance(refusal_of(steps, [exceptions.MarshallingError()]), exceptions.MarshallingError)
