@@ -83,7 +83,7 @@ class Group:
                 state.target: OffsetAndMetadata(state.position, "", state.leader_epoch)
                 for state in self._fetcher.assignment
                 if state.place is None and state.position >= 0 and (chosen is None or state.target in chosen)
-                # Commits go by name, and a position in a topic that is gone would count in the one that has its name.
+                # A position in a topic that is gone would count in the one that has its name now.
                 if state.is_in(ids.get(state.target.topic))
             }
 

@@ -18,6 +18,8 @@ _FENCED = frozenset(
         ErrorCode.FENCED_MEMBER_EPOCH,
     }
 )
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""The topic was deleted, perhaps to be created again: there is nothing to commit to."""
 _IN_BETWEEN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
 """The member will soon know its new generation or epoch, and may then say the same again."""
 
@@ -76,7 +78,9 @@ class Committer:
         """Ask once; the error that may pass, if there is one."""
         identity = self._identity()
         try:
-            codes = await commit_offsets(self._coordinator, identity, offsets)
+            view = self._coordinator.cluster.view
+            ids = {name: view.topics[name].topic_id for name, _ in offsets if name in view.topics}
+            codes = await commit_offsets(self._coordinator, identity, offsets, ids)
         except (BrokerUnavailable, RequestTimeout) as error:
             return error
         except ApiError as error:
@@ -94,7 +98,7 @@ class Committer:
                 raise CommitFailed(f"{text}; what it read since the last commit is read again by others")
             if code in MOVED:
                 self._coordinator.forget()
-            if code not in _IN_BETWEEN and (not code.retriable or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            if code not in _IN_BETWEEN and (not code.retriable or code in _GONE):
                 raise refused
             return refused
         return None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
 from runnel.client.group_coordinator import Coordinator
 from runnel.client.topic_partition import TopicPartition
@@ -24,7 +25,9 @@ from runnel.protocol.messages.group_offset import (
     OffsetFetchResponseGroupPartition,
     OffsetFetchResponsePartition,
 )
+from runnel.protocol.primitive import ZERO_UUID
 
+NO_IDS: Mapping[str, UUID] = {}
 NO_EPOCH = -1
 NO_OFFSET = -1
 _NAMES_VERSION_MAX = 9  # the last versions that name topics instead of giving their ids
@@ -56,9 +59,15 @@ NOBODY = Identity()
 
 
 async def commit_offsets(
-    coordinator: Coordinator, identity: Identity, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    coordinator: Coordinator,
+    identity: Identity,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    topic_ids: Mapping[str, UUID] = NO_IDS,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Store offsets, and return what became of each."""
+    """Store offsets, and return what became of each.
+
+    With the ids of all topics, an offset cannot come to count in another topic that has got the name meanwhile.
+    """
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for target, wanted in offsets.items():
         topics.setdefault(target.topic, []).append(
@@ -74,11 +83,18 @@ async def commit_offsets(
         generation_id_or_member_epoch=identity.generation_id,
         member_id=identity.member_id,
         group_instance_id=identity.group_instance_id,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=found) for name, found in topics.items()],
+        topics=[
+            OffsetCommitRequestTopic(name=name, topic_id=topic_ids.get(name, ZERO_UUID), partitions=found)
+            for name, found in topics.items()
+        ],
     )
-    reply = await coordinator.request(request, OffsetCommitResponse, version_max=_NAMES_VERSION_MAX)
+    has_ids = all(topic.topic_id != ZERO_UUID for topic in request.topics)
+    reply = await coordinator.request(
+        request, OffsetCommitResponse, version_max=None if has_ids else _NAMES_VERSION_MAX
+    )
+    names = {topic_id: name for name, topic_id in topic_ids.items()}
     return {
-        TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
+        TopicPartition(topic.name or names[topic.topic_id], partition.partition_index): ErrorCode(partition.error_code)
         for topic in reply.topics
         for partition in topic.partitions
     }

@@ -303,6 +303,25 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning_and_committed_ane
     assert consumer.committed([(topic, 0)])[topic, 0].offset == 4
 
 
+def test_a_commit_for_a_topic_that_is_gone_does_not_count_in_the_one_that_has_its_name(
+    group_broker: str, group_id: str, shared: Shared
+) -> None:
+    """The client has not heard yet that the topic is another one."""
+    topic = shared(1, 3)
+    with runnel.Consumer(group_broker, group_id=group_id, auto_offset_reset="earliest").assign(
+        [(topic, 0)]
+    ) as consumer:
+        assert numbers(read(consumer, 3)) == [0, 1, 2]
+        consumer.commit({(topic, 0): 2})
+        cluster = consumer._core.cluster
+        view = cluster.view
+        cluster.view = replace(view, topics={topic: replace(view.topics[topic], topic_id=uuid.uuid4())})
+        with pytest.raises(runnel.ApiError, match="UNKNOWN_TOPIC_ID"):
+            consumer.commit({(topic, 0): 3})
+        cluster.view = view
+        assert consumer.committed([(topic, 0)])[topic, 0].offset == 2
+
+
 @pytest.mark.parametrize(("topic_id", "offset"), [(1, 5), (2, None), (0, 5)])
 def test_a_position_in_a_topic_that_is_gone_is_not_committed(topic_id: int, offset: int | None) -> None:
     with runnel.Consumer("127.0.0.1:1", group_id="g").assign([("t", 0, 5)]) as consumer:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from uuid import UUID
 
 import pytest
 
@@ -36,7 +37,11 @@ class Script:
         self.committer.on_fenced = lambda _: self.is_fenced
 
     async def _commit(
-        self, _: Coordinator, identity: Identity, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+        self,
+        _: Coordinator,
+        identity: Identity,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        __: Mapping[str, UUID],
     ) -> dict[TopicPartition, ErrorCode]:
         self.asked.append((identity.generation_id, {target: found.offset for target, found in offsets.items()}))
         await asyncio.sleep(0)
