@@ -9,6 +9,10 @@ MIB = 1024 * 1024
 # One request may not make the broker create folders for minutes; Kafka's controller has the same bound.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 
+# Records that the controller commits together. ZooKeeper takes a megabyte, and a partition's node with its path is some
+# hundred bytes; a group of changes may come to be twice this.
+RECORDS_PER_COMMIT_MAX = 500
+
 # Elements of all arrays of one request. Reading two hundred thousand takes a fifth of a second, which others wait; the
 # largest honest requests name each partition that a client reads, some ten thousands.
 REQUEST_ELEMENTS_MAX = 200_000

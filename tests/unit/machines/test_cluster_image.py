@@ -52,6 +52,8 @@ class Decisions(RuleBasedStateMachine):
         self.image = ClusterImage()
         self.records: list[Record] = []
         self.topic_count = 0
+        for broker in BROKERS:
+            self.replay([BrokerRecord(broker, broker), BrokerAdmitted(broker, broker)])
 
     def replay(self, records: list[Record]) -> None:
         for record in records:
@@ -71,7 +73,7 @@ class Decisions(RuleBasedStateMachine):
         self.topic_count += 1
         new = NewTopic(name, partition_count, factor, configs=configs)
         self.attempt(
-            lambda: decide_create(self.image, new, UUID(int=self.topic_count), BROKERS, Defaults(1, 1)),
+            lambda: decide_create(self.image, new, UUID(int=self.topic_count), Defaults(1, 1)),
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             ErrorCode.TOPIC_ALREADY_EXISTS,
             ErrorCode.INVALID_PARTITIONS,
@@ -81,7 +83,7 @@ class Decisions(RuleBasedStateMachine):
     @rule(name=NAMES, count=st.integers(0, 6))
     def grow(self, name: str, count: int) -> None:
         self.attempt(
-            lambda: decide_add_partitions(self.image, name, count, None, BROKERS),
+            lambda: decide_add_partitions(self.image, name, count, None),
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.INVALID_PARTITIONS,
         )

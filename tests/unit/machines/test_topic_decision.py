@@ -8,6 +8,9 @@ import pytest
 from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import (
+    BrokerAdmitted,
+    BrokerRecord,
+    BrokerRemoved,
     ConfigKind,
     ConfigRecord,
     PartitionRecord,
@@ -23,8 +26,17 @@ DEFAULTS = Defaults(partition_count=2, replication_factor=1)
 TOPIC_ID = UUID(int=7)
 
 
-def create(image: ClusterImage, new: NewTopic, brokers: Sequence[int] = BROKERS) -> list[Record]:
-    return decide_create(image, new, TOPIC_ID, brokers, DEFAULTS)
+def empty_image() -> ClusterImage:
+    """A cluster of brokers without topics."""
+    image = ClusterImage()
+    for broker in BROKERS:
+        image.replay(BrokerRecord(broker, broker))
+        image.replay(BrokerAdmitted(broker, broker))
+    return image
+
+
+def create(image: ClusterImage, new: NewTopic) -> list[Record]:
+    return decide_create(image, new, TOPIC_ID, DEFAULTS)
 
 
 def refusal(decide: Callable[[], object]) -> ErrorCode:
@@ -35,9 +47,9 @@ def refusal(decide: Callable[[], object]) -> ErrorCode:
 
 
 def image_with(*names: str, partition_count: int = 2) -> ClusterImage:
-    image = ClusterImage()
+    image = empty_image()
     for name in names:
-        for record in decide_create(image, NewTopic(name, partition_count, 1), uuid4(), BROKERS, DEFAULTS):
+        for record in decide_create(image, NewTopic(name, partition_count, 1), uuid4(), DEFAULTS):
             image.replay(record)
     return image
 
@@ -46,7 +58,7 @@ def image_with(*names: str, partition_count: int = 2) -> ClusterImage:
 
 
 def test_a_topic_is_its_assignment_its_configs_and_a_leader_for_each_partition() -> None:
-    records = create(ClusterImage(), NewTopic("t", 2, 3, configs={"retention.ms": "1"}))
+    records = create(empty_image(), NewTopic("t", 2, 3, configs={"retention.ms": "1"}))
     assert records == [
         TopicRecord("t", TOPIC_ID, ((1, 2, 3), (2, 3, 1))),
         ConfigRecord(ConfigKind.TOPIC, "t", {"retention.ms": "1"}),
@@ -56,12 +68,12 @@ def test_a_topic_is_its_assignment_its_configs_and_a_leader_for_each_partition()
 
 
 def test_minus_one_asks_for_the_defaults() -> None:
-    (topic, *_) = create(ClusterImage(), NewTopic("t"))
+    (topic, *_) = create(empty_image(), NewTopic("t"))
     assert topic == TopicRecord("t", TOPIC_ID, ((1,), (2,)))
 
 
 def test_no_configs_make_no_config_record() -> None:
-    assert not any(isinstance(record, ConfigRecord) for record in create(ClusterImage(), NewTopic("t", configs={})))
+    assert not any(isinstance(record, ConfigRecord) for record in create(empty_image(), NewTopic("t", configs={})))
 
 
 def test_each_new_topic_starts_at_another_broker() -> None:
@@ -71,12 +83,12 @@ def test_each_new_topic_starts_at_another_broker() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../x", "a\0b", "a b", "ä", "a" * 250])
 def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
-    assert refusal(lambda: create(ClusterImage(), NewTopic(name))) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert refusal(lambda: create(empty_image(), NewTopic(name))) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("name", ["a", "...", "A.b_c-9", "a" * 249, "-", "_"])
 def test_every_name_that_kafka_allows_is_allowed(name: str) -> None:
-    assert create(ClusterImage(), NewTopic(name))
+    assert create(empty_image(), NewTopic(name))
 
 
 def test_a_topic_that_exists_cannot_be_created() -> None:
@@ -96,28 +108,28 @@ def test_a_deleted_topic_collides_with_nothing() -> None:
 
 @pytest.mark.parametrize("count", [0, -2, -5])
 def test_a_partition_count_is_positive(count: int) -> None:
-    assert refusal(lambda: create(ClusterImage(), NewTopic("t", count, 1))) is ErrorCode.INVALID_PARTITIONS
+    assert refusal(lambda: create(empty_image(), NewTopic("t", count, 1))) is ErrorCode.INVALID_PARTITIONS
 
 
 @pytest.mark.parametrize("factor", [0, -2, 4])
 def test_a_replication_factor_is_positive_and_at_most_the_number_of_brokers(factor: int) -> None:
-    assert refusal(lambda: create(ClusterImage(), NewTopic("t", 1, factor))) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refusal(lambda: create(empty_image(), NewTopic("t", 1, factor))) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_more_partitions_than_can_be_made_at_once_are_refused() -> None:
     many = PARTITIONS_PER_REQUEST_MAX
-    assert refusal(lambda: create(ClusterImage(), NewTopic("t", many + 1, 1))) is ErrorCode.POLICY_VIOLATION
-    assert refusal(lambda: create(ClusterImage(), NewTopic("t", 2**31 - 1, 1))) is ErrorCode.POLICY_VIOLATION
+    assert refusal(lambda: create(empty_image(), NewTopic("t", many + 1, 1))) is ErrorCode.POLICY_VIOLATION
+    assert refusal(lambda: create(empty_image(), NewTopic("t", 2**31 - 1, 1))) is ErrorCode.POLICY_VIOLATION
     by_hand = NewTopic("t", assignment=dict.fromkeys(range(many + 1), (1,)))
-    assert refusal(lambda: create(ClusterImage(), by_hand)) is ErrorCode.POLICY_VIOLATION
-    assert len(create(ClusterImage(), NewTopic("t", many, 1))) == many + 1
+    assert refusal(lambda: create(empty_image(), by_hand)) is ErrorCode.POLICY_VIOLATION
+    assert len(create(empty_image(), NewTopic("t", many, 1))) == many + 1
 
 
 # --- create, by hand
 
 
 def test_a_manual_assignment_is_taken_as_it_is() -> None:
-    (topic, *leaders) = create(ClusterImage(), NewTopic("t", assignment={1: [3, 1], 0: [2, 3]}))
+    (topic, *leaders) = create(empty_image(), NewTopic("t", assignment={1: [3, 1], 0: [2, 3]}))
     assert topic == TopicRecord("t", TOPIC_ID, ((2, 3), (3, 1)))
     assert [leader.leader for leader in leaders if isinstance(leader, PartitionRecord)] == [2, 3]
 
@@ -125,7 +137,7 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(("count", "factor"), [(1, -1), (-1, 1), (1, 1)])
 def test_a_manual_assignment_excludes_counts(count: int, factor: int) -> None:
     new = NewTopic("t", count, factor, assignment={0: [1]})
-    assert refusal(lambda: create(ClusterImage(), new)) is ErrorCode.INVALID_REQUEST
+    assert refusal(lambda: create(empty_image(), new)) is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -143,7 +155,26 @@ def test_a_manual_assignment_excludes_counts(count: int, factor: int) -> None:
 )
 def test_a_manual_assignment_must_make_sense(assignment: Mapping[int, Sequence[int]]) -> None:
     new = NewTopic("t", assignment=assignment)
-    assert refusal(lambda: create(ClusterImage(), new)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert refusal(lambda: create(empty_image(), new)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_who_is_away_is_not_in_sync_and_does_not_lead() -> None:
+    image = empty_image()
+    image.replay(BrokerRemoved(2))
+    (_, leader) = create(image, NewTopic("t", assignment={0: [2, 3]}))
+    assert leader == PartitionRecord("t", 0, leader=3, leader_epoch=0, isr=(3,))
+    image.replay(BrokerRecord(3, 3, is_stopping=True))
+    away = NewTopic("t", assignment={0: [2, 3]})
+    assert refusal(lambda: create(image, away)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_replicas_are_placed_on_brokers_that_stay() -> None:
+    image = empty_image()
+    image.replay(BrokerRecord(1, 1, is_stopping=True))
+    image.replay(BrokerRecord(2, 9))
+    (topic, *_) = create(image, NewTopic("t", 2, 1))
+    assert topic == TopicRecord("t", TOPIC_ID, ((3,), (3,)))
+    assert refusal(lambda: create(image, NewTopic("t", 1, 2))) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 # --- grow
@@ -152,7 +183,7 @@ def test_a_manual_assignment_must_make_sense(assignment: Mapping[int, Sequence[i
 def grow(
     image: ClusterImage, count: int, assignments: Sequence[Sequence[int]] | None = None, name: str = "t"
 ) -> list[Record]:
-    return decide_add_partitions(image, name, count, assignments, BROKERS)
+    return decide_add_partitions(image, name, count, assignments)
 
 
 def test_growing_keeps_what_is_there_and_leads_what_is_new() -> None:
@@ -164,6 +195,13 @@ def test_growing_keeps_what_is_there_and_leads_what_is_new() -> None:
         PartitionRecord("t", 2, leader=3, leader_epoch=0, isr=(3,)),
         PartitionRecord("t", 3, leader=1, leader_epoch=0, isr=(1,)),
     ]
+
+
+def test_growing_leaves_what_moves_alone_and_asks_for_as_many_replicas_as_it_shall_have() -> None:
+    image = empty_image()
+    image.replay(TopicRecord("t", TOPIC_ID, ((1, 2),), {0: (1,)}, {0: (2,)}))
+    image.replay(PartitionRecord("t", 0, leader=2, leader_epoch=0, isr=(2,)))
+    assert grow(image, 2)[0] == TopicRecord("t", TOPIC_ID, ((1, 2), (2,)), {0: (1,)}, {0: (2,)})
 
 
 def test_new_partitions_can_be_placed_by_hand() -> None:

@@ -66,6 +66,18 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         return broker is not None and self.admitted.get(broker_id) == broker.epoch
 
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker is live and means to stay: it may lead, hold new replicas and join an ISR."""
+        return self.is_live(broker_id) and not self.brokers[broker_id].is_stopping
+
+    def active_racks(self) -> dict[int, str | None]:
+        """The brokers that new replicas can be placed on, each with its rack."""
+        return {broker.broker_id: broker.rack for broker in self.brokers.values() if self.is_active(broker.broker_id)}
+
+    def is_known(self, broker_id: int) -> bool:
+        """Whether a broker belongs to the cluster, be it there or not."""
+        return broker_id in self.brokers or broker_id in self.admitted
+
     def config(self, kind: ConfigKind, name: str) -> Mapping[str, str]:
         """The dynamic configuration of a topic, broker or group; empty when there is none."""
         return self._configs.get((kind, name), {})

@@ -45,17 +45,15 @@ class Defaults:
     replication_factor: int
 
 
-def decide_create(
-    image: ClusterImage, new: NewTopic, topic_id: UUID, broker_ids: Sequence[int], defaults: Defaults
-) -> list[Record]:
+def decide_create(image: ClusterImage, new: NewTopic, topic_id: UUID, defaults: Defaults) -> list[Record]:
     """The records of a new topic. Its configs must have been validated by the caller."""
     check_new_name(image, new.name)
-    assignment = _assign_new(image, new, broker_ids, defaults)
+    assignment = _assign_new(image, new, defaults)
     _check_size(len(assignment))
     records: list[Record] = [TopicRecord(new.name, topic_id, assignment)]
     if new.configs:
         records.append(ConfigRecord(ConfigKind.TOPIC, new.name, new.configs))
-    return records + _first_leaders(new.name, assignment, first=0)
+    return records + _first_leaders(image, new.name, assignment, first=0)
 
 
 def check_new_name(image: ClusterImage, name: str) -> None:
@@ -68,11 +66,9 @@ def check_new_name(image: ClusterImage, name: str) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _assign_new(
-    image: ClusterImage, new: NewTopic, broker_ids: Sequence[int], defaults: Defaults
-) -> tuple[tuple[int, ...], ...]:
+def _assign_new(image: ClusterImage, new: NewTopic, defaults: Defaults) -> tuple[tuple[int, ...], ...]:
     if new.assignment:
-        return _assign_by_hand(new, broker_ids)
+        return _assign_by_hand(image, new)
     if new.replication_factor < DEFAULT or new.replication_factor == 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -85,10 +81,10 @@ def _assign_new(
     partition_count = defaults.partition_count if new.partition_count == DEFAULT else new.partition_count
     replication_factor = defaults.replication_factor if new.replication_factor == DEFAULT else new.replication_factor
     _check_size(partition_count)
-    return place_replicas(broker_ids, partition_count, replication_factor, start_index=len(image.topics))
+    return place_replicas(image.active_racks(), partition_count, replication_factor, start_index=len(image.topics))
 
 
-def _assign_by_hand(new: NewTopic, broker_ids: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _assign_by_hand(image: ClusterImage, new: NewTopic) -> tuple[tuple[int, ...], ...]:
     by_partition = new.assignment or {}
     if new.replication_factor != DEFAULT or new.partition_count != DEFAULT:
         raise ApiError(
@@ -99,11 +95,11 @@ def _assign_by_hand(new: NewTopic, broker_ids: Sequence[int]) -> tuple[tuple[int
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions of a manual assignment must be consecutive from 0."
         )
-    return check_assignment([by_partition[partition] for partition in range(len(by_partition))], broker_ids)
+    return check_assignment([by_partition[partition] for partition in range(len(by_partition))], image.is_known)
 
 
 def decide_add_partitions(
-    image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None, broker_ids: Sequence[int]
+    image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> list[Record]:
     """The records that grow a topic to `count` partitions; `assignments` places only the new ones."""
     topic = require_topic(image, name)
@@ -118,17 +114,18 @@ def decide_add_partitions(
     added = count - current
     _check_size(added)
     if assignments is None:
-        replication_factor = len(topic.assignment[0])
-        placed = place_replicas(broker_ids, added, replication_factor, start_index=current)
+        # A partition that moves has more replicas than it shall have.
+        replication_factor = len(topic.assignment[0]) - len(topic.adding.get(0, ()))
+        placed = place_replicas(image.active_racks(), added, replication_factor, start_index=current)
     elif len(assignments) != added:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were given.",
         )
     else:
-        placed = check_assignment(assignments, broker_ids)
-    grown = TopicRecord(topic.name, topic.topic_id, topic.assignment + placed)
-    return [grown, *_first_leaders(topic.name, placed, first=current)]
+        placed = check_assignment(assignments, image.is_known)
+    grown = TopicRecord(topic.name, topic.topic_id, topic.assignment + placed, topic.adding, topic.removing)
+    return [grown, *_first_leaders(image, topic.name, placed, first=current)]
 
 
 def decide_delete(image: ClusterImage, name: str) -> list[Record]:
@@ -143,11 +140,18 @@ def require_topic(image: ClusterImage, name: str) -> Topic:
     return topic
 
 
-def _first_leaders(name: str, assignment: Sequence[tuple[int, ...]], first: int) -> list[Record]:
-    return [
-        PartitionRecord(name, partition, leader=replicas[0], leader_epoch=0, isr=replicas)
-        for partition, replicas in enumerate(assignment, start=first)
-    ]
+def _first_leaders(image: ClusterImage, name: str, assignment: Sequence[tuple[int, ...]], first: int) -> list[Record]:
+    records: list[Record] = []
+    for partition, replicas in enumerate(assignment, start=first):
+        # Whoever is not there now has nothing that others lack, but would keep the first records from being committed.
+        isr = tuple(broker for broker in replicas if image.is_active(broker))
+        if not isr:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"None of the brokers {list(replicas)} that partition {partition} shall be on is there.",
+            )
+        records.append(PartitionRecord(name, partition, leader=isr[0], leader_epoch=0, isr=isr))
+    return records
 
 
 def _check_size(partition_count: int) -> None:

@@ -1,0 +1,123 @@
+"""Reassignments that somebody asked for: begun, called back, listed; and brokers that leave the cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from runnel.base.limits import RECORDS_PER_COMMIT_MAX
+from runnel.machines.controller.election import Election, Rule
+from runnel.machines.controller.image import ClusterImage, Topic
+from runnel.machines.controller.partition_change import Partition, change_partition, partition_of, topic_record
+from runnel.machines.controller.placement import check_replicas
+from runnel.machines.controller.reassignment import Placement, begin, revert
+from runnel.machines.controller.record import BrokerForgotten, PartitionRecord, Record
+from runnel.protocol.errors import ApiError, ErrorCode
+
+
+class Move(NamedTuple):
+    """Where a partition shall be; None calls back what is under way."""
+
+    partition: int
+    replicas: Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What the moves of one topic come to: records, and the errors of those that cannot be."""
+
+    records: list[Record]
+    errors: dict[int, ApiError]
+
+
+def decide_moves(
+    image: ClusterImage, name: str, moves: Sequence[Move], rule: Rule, *, may_change_factor: bool = True
+) -> Moved:
+    """The records of the moves of one topic, to be committed together."""
+    topic = image.topics.get(name)
+    states: dict[int, PartitionRecord] = {}
+    placements: dict[int, Placement] = {}
+    errors: dict[int, ApiError] = {}
+    for index, replicas in moves:
+        try:
+            now = _require_partition(topic, name, index)
+            changed = (
+                _call_back(image, now, rule)
+                if replicas is None
+                else _move(image, now, replicas, rule, may_change_factor)
+            )
+        except ApiError as error:
+            errors[index] = error
+            continue
+        if changed.placement != now.placement:
+            placements[index] = changed.placement
+        if changed.state != now.state:
+            states[index] = changed.state
+    records: list[Record] = [topic_record(topic, placements)] if topic is not None and placements else []
+    return Moved([*records, *states.values()], errors)
+
+
+def _require_partition(topic: Topic | None, name: str, index: int) -> Partition:
+    if topic is None or (now := partition_of(topic, index)) is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
+    return now
+
+
+def _move(
+    image: ClusterImage, now: Partition, replicas: Sequence[int], rule: Rule, may_change_factor: bool
+) -> Partition:
+    check_replicas(replicas, image.is_known, f"partition {now.state.partition}")
+    shall_have = len(now.placement.replicas) - len(now.placement.removing)
+    if not may_change_factor and len(replicas) != shall_have:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor would change from {shall_have} to {len(replicas)}, which was not to happen.",
+        )
+    eligible = {*now.state.isr, *now.state.elr}
+    return change_partition(now, rule, image.is_active, placement=begin(now.placement, replicas, eligible))
+
+
+def _call_back(image: ClusterImage, now: Partition, rule: Rule) -> Partition:
+    if not now.placement.is_moving:
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned.")
+    before = revert(now.placement)
+    election = Election.UNCLEAN if rule.is_unclean_allowed else Election.ONLINE
+    if not rule.is_unclean_allowed and not {*now.state.isr, *now.state.elr} & set(before.replicas):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"None of the brokers {list(before.replicas)} that the partition was on has all of its records.",
+        )
+    return change_partition(now, rule, image.is_active, placement=before, election=election)
+
+
+def moving(image: ClusterImage, name: str, indexes: Sequence[int] | None = None) -> dict[int, Placement]:
+    """The partitions of a topic that are on their way."""
+    if (topic := image.topics.get(name)) is None:
+        return {}
+    found = {}
+    for index in sorted({*topic.adding, *topic.removing} if indexes is None else set(indexes)):
+        now = partition_of(topic, index)
+        if now is not None and now.placement.is_moving:
+            found[index] = now.placement
+    return found
+
+
+def decide_unregister(image: ClusterImage, broker_id: int) -> list[Record]:
+    """The records by which a broker that has been stopped for good leaves the cluster; ask again while it is known.
+
+    Unlike Kafka we refuse to forget one that runs: its own session says that it is there.
+    """
+    if not image.is_known(broker_id):
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered.")
+    if broker_id in image.brokers:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running; stop it first.")
+    records: list[Record] = []
+    for topic in image.topics.values():
+        for state in topic.leadership.values():
+            elr, last = (
+                tuple(other for other in brokers if other != broker_id) for brokers in (state.elr, state.last_known_elr)
+            )
+            if (elr, last) != (state.elr, state.last_known_elr):
+                records.append(replace(state, elr=elr, last_known_elr=last))
+    if len(records) > RECORDS_PER_COMMIT_MAX:
+        return records[:RECORDS_PER_COMMIT_MAX]
+    return [*records, BrokerForgotten(broker_id)]
