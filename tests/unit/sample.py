@@ -8,7 +8,7 @@ from runnel.base.clock import Clock
 from runnel.config.broker import BrokerConfig
 from runnel.coordination.memory import MemoryStore
 from runnel.coordination.store import MetadataStore
-from runnel.machines.controller.image import Node
+from runnel.machines.controller.record import Endpoint
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
 from runnel.records.record import Record, read_batches, read_records
@@ -88,8 +88,8 @@ class BrokerInMemory:
             clock=clock,
             store=self.store,
         )
+        broker.endpoints = (Endpoint(LISTENER, "broker.example", 9092, "PLAINTEXT"),)
         await broker.start()
-        broker.nodes[LISTENER] = Node(1, "broker.example", 9092, None)
         return broker
 
     async def kill(self, broker: Broker) -> None:
@@ -101,4 +101,5 @@ class BrokerInMemory:
         await broker.groups.stop()
         broker.worker.shutdown()
         broker._folder_worker.shutdown()
+        await self.store.close()  # which is to say that its session is over
         self.fs.kill()

@@ -19,6 +19,7 @@ from runnel.config.configuration import (
     suggestion,
 )
 from runnel.config.consumer_group import ConsumerGroupOptions, consumer_group_problems
+from runnel.config.controller import ControllerOptions
 from runnel.config.coordinator import CoordinatorOptions
 from runnel.config.error import ConfigError, RequestError
 from runnel.config.inert import BROKER_OPTIONS
@@ -40,6 +41,7 @@ class BrokerConfig(
     LogOptions,
     CleanerOptions,
     ConsumerGroupOptions,
+    ControllerOptions,
     CoordinatorOptions,
     ReplicationOptions,
     ZooKeeperOptions,

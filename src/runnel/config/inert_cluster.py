@@ -4,7 +4,7 @@ from runnel.config.check import Check, at_least, only
 from runnel.config.declaration import boolean, integer, long, string, string_list
 from runnel.config.inert import inert
 from runnel.config.option import INT64_MAX
-from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
+from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, SECOND_MS
 
 _ALONE = "a Runnel broker is its own controller and joins no others yet"
 
@@ -40,7 +40,6 @@ CLUSTER_OPTIONS = (
         integer("controller.socket.timeout.ms", 30 * SECOND_MS, "The wait for the controller."),
         integer("broker.heartbeat.interval.ms", 2 * SECOND_MS, "How often a broker says that it lives."),
         integer("broker.session.timeout.ms", 9 * SECOND_MS, "When a silent broker counts as gone."),
-        integer("initial.broker.registration.timeout.ms", MINUTE_MS, "The wait for registration."),
         long("server.max.startup.time.ms", INT64_MAX, "The wait for the start.", check=at_least(0)),
         long("metadata.log.max.record.bytes.between.snapshots", 20 * MIB, "When to snapshot.", check=at_least(1)),
         long("metadata.log.max.snapshot.interval.ms", HOUR_MS, "When to snapshot.", check=at_least(0)),
@@ -52,13 +51,7 @@ CLUSTER_OPTIONS = (
     ),
     *inert(
         "a single broker has no other replicas",
-        boolean("auto.leader.rebalance.enable", True, "Whether leaders move back to their own brokers."),
-        boolean("controlled.shutdown.enable", True, "Whether leadership is handed over before stopping."),
-        integer("controlled.shutdown.max.retries", 3, "The attempts to hand it over."),
-        long("controlled.shutdown.retry.backoff.ms", 5 * SECOND_MS, "The wait between them."),
         boolean("follower.fetch.last.tiered.offset.enable", False, "Where a new follower begins."),
-        long("leader.imbalance.check.interval.seconds", 300, "How often leaders are looked at.", check=at_least(1)),
-        integer("leader.imbalance.per.broker.percentage", 10, "How uneven leaders may be."),
         integer("replica.socket.receive.buffer.bytes", 64 * KIB, "The receive buffer of a fetcher."),
         integer("request.timeout.ms", 30 * SECOND_MS, "The wait for another broker."),
         string(
@@ -69,6 +62,5 @@ CLUSTER_OPTIONS = (
         ),
         long("socket.connection.setup.timeout.max.ms", 30 * SECOND_MS, "The longest wait for a connection."),
         long("socket.connection.setup.timeout.ms", 10 * SECOND_MS, "The first wait for a connection."),
-        boolean("unclean.leader.election.enable", False, "Whether a replica that lost records may lead."),
     ),
 )

@@ -62,7 +62,7 @@ def _inherited(option: Option[Any], broker: BrokerConfig) -> Any:
 
 
 def _convert(value: Any, factor: int) -> Any:
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(value, bool):
         return value
     # Any negative limit of a broker means "without limit", which its topics write as -1.
     return value * factor if value >= 0 else -1

@@ -55,7 +55,7 @@ BROKER_REFUSALS: Mapping[str, str] = {
     "reserved.broker.max.id": _GIVEN_ID,
     "super.users": _SECURITY,
     "telemetry.max.bytes": "client metrics are not supported yet",
-    "unclean.leader.election.interval.ms": "replication is not supported yet",
+    "unclean.leader.election.interval.ms": _FIXED,
     "unstable.api.versions.enable": _FIXED,
     "unstable.feature.versions.enable": _FIXED,
 }
@@ -114,7 +114,6 @@ TOPIC_REFUSALS: Mapping[str, str] = {
     "remote.log.copy.disable": _TIERED,
     "remote.log.delete.on.disable": _TIERED,
     "remote.storage.enable": _TIERED,
-    "unclean.leader.election.enable": "replication is not supported yet",
 }
 
 

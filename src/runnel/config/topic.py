@@ -6,7 +6,7 @@ from typing import Any
 from runnel.config.broker import BrokerConfig
 from runnel.config.check import at_least, between
 from runnel.config.configuration import ConfigSource, parse_options, raise_problems, suggestion
-from runnel.config.declaration import double, integer, long, string, string_list
+from runnel.config.declaration import boolean, double, integer, long, string, string_list
 from runnel.config.error import ConfigError
 from runnel.config.option import INT64_MAX, BrokerSynonym, Option
 from runnel.config.override import OverridingConfig
@@ -170,6 +170,12 @@ class TopicConfig(OverridingConfig):
         "The age at which a segment is closed even if it is not full, so that retention can reach it.",
         check=at_least(1),
         broker_synonyms=(BrokerSynonym("log.roll.ms"), BrokerSynonym("log.roll.hours", HOUR_MS)),
+    )
+    unclean_leader_election_enable = boolean(
+        "unclean.leader.election.enable",
+        False,
+        "Whether a replica that lacks records may lead when no other can.",
+        broker_synonyms=(BrokerSynonym("unclean.leader.election.enable"),),
     )
 
     @classmethod

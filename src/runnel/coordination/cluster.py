@@ -9,8 +9,6 @@ a restart, which replays the whole store, takes the same road as live traffic.
 from collections.abc import Callable, Sequence
 
 from runnel.coordination.layout import (
-    BROKERS,
-    CONFIGS,
     CONTROLLER,
     admitted_path,
     broker_path,
@@ -24,9 +22,11 @@ from runnel.coordination.store import Change, Create, Delete, MetadataStore, Ope
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import (
     BrokerForgotten,
+    BrokerRecord,
     BrokerRemoved,
     ConfigKind,
     ConfigRecord,
+    ControllerRecord,
     ControllerRemoved,
     Record,
     TopicRemoved,
@@ -46,21 +46,25 @@ class ClusterMetadata:
 
     async def load(self) -> None:
         """Replay what is stored, then follow changes."""
-        for root in (BROKERS, CONFIGS, CONTROLLER):
-            nodes = await self.store.tree(root)
-            # Parents sort before children, so a topic is there before its partitions.
-            self._replay([Change(path, nodes[path]) for path in sorted(nodes)])
+        nodes = await self.store.tree("/")
+        # Parents sort before children, so a topic is there before its partitions. Nothing is awaited before the watch,
+        # so no change is missed.
+        self._replay([Change(path, nodes[path]) for path in sorted(nodes)])
         self.store.watch(self._on_changes)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` after each group of records has been replayed."""
         self._listeners.append(listener)
 
-    async def commit(self, records: Sequence[Record]) -> None:
-        """Make `records` true; raises what the store raises when the image was out of date."""
+    async def commit(self, records: Sequence[Record], guards: Sequence[Operation] = ()) -> None:
+        """Make `records` true, all or none, if the `guards` hold too.
+
+        What was decided on the image as it is when this is called is written only onto that image; raises what the
+        store raises when it was out of date.
+        """
         operations = [operation for record in records for operation in self._operations(record)]
         if operations:
-            await self.store.commit(operations)
+            await self.store.commit([*guards, *operations])
 
     def _operations(self, record: Record) -> list[Operation]:
         match record:
@@ -76,7 +80,9 @@ class ClusterMetadata:
                 return self._deletions([config_path(kind, name)])
         path, value = node_of(record)
         version = self._versions.get(path)
-        return [Create(path, value) if version is None else Put(path, value, version)]
+        if version is None:
+            return [Create(path, value, is_ephemeral=isinstance(record, BrokerRecord | ControllerRecord))]
+        return [Put(path, value, version)]
 
     def _topic_paths(self, name: str) -> list[str]:
         partitions = [partition_path(name, partition) for partition in self.image.topics[name].leadership]

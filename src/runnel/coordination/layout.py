@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from runnel.coordination.store import Change
+from runnel.coordination.store import Change, Node
 from runnel.machines.controller.record import (
     BrokerAdmitted,
     BrokerForgotten,
@@ -33,7 +33,6 @@ from runnel.machines.controller.record import (
     TopicRemoved,
 )
 
-BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 ADMITTED = "/brokers/admitted"
 TOPICS = "/brokers/topics"
@@ -97,7 +96,7 @@ def record_of(change: Change) -> Record | None:
             return ConfigRecord(ConfigKind(kind), name, value["config"] if value else {})
         case ["brokers", "ids", broker_id]:
             broker = int(broker_id)
-            return _broker_record(broker, value) if (value := _load(change)) else BrokerRemoved(broker)
+            return _broker_record(broker, change.node) if change.node else BrokerRemoved(broker)
         case ["brokers", "admitted", broker_id]:
             broker = int(broker_id)
             return BrokerAdmitted(broker, value["epoch"]) if (value := _load(change)) else BrokerForgotten(broker)
@@ -159,10 +158,12 @@ def _broker_value(record: BrokerRecord) -> bytes:
         features={},
         is_clean=record.is_clean,
         is_stopping=record.is_stopping,
+        incarnation=record.incarnation,
     )
 
 
-def _broker_record(broker_id: int, value: Mapping[str, Any]) -> BrokerRecord:
+def _broker_record(broker_id: int, node: Node) -> BrokerRecord:
+    value = json.loads(node.value)
     protocols = value["listener_security_protocol_map"]
     endpoints = []
     for text in value["endpoints"]:
@@ -170,7 +171,10 @@ def _broker_record(broker_id: int, value: Mapping[str, Any]) -> BrokerRecord:
         host, _, port = address.rpartition(":")
         endpoints.append(Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port), protocols[listener]))
     is_clean, is_stopping = value.get("is_clean", False), value.get("is_stopping", False)
-    return BrokerRecord(broker_id, 0, tuple(endpoints), value.get("rack"), is_clean, is_stopping)
+    incarnation = value.get("incarnation", "")
+    return BrokerRecord(
+        broker_id, node.created, tuple(endpoints), value.get("rack"), is_clean, is_stopping, incarnation
+    )
 
 
 def _bracketed(host: str) -> str:

@@ -21,7 +21,8 @@ from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import MetadataStore
-from runnel.machines.controller.image import ClusterImage, Node
+from runnel.machines.controller.election import Rule
+from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import (
     CLUSTER_DEFAULT,
     BrokerAdmitted,
@@ -29,12 +30,12 @@ from runnel.machines.controller.record import (
     BrokerRemoved,
     ConfigKind,
     ConfigRecord,
+    Endpoint,
     Record,
 )
 from runnel.machines.controller.topic import Defaults
 from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
-from runnel.runtime.controller import Controller
 from runnel.runtime.descriptor import share_descriptors
 from runnel.runtime.fetcher_pool import FetcherPool
 from runnel.runtime.group_coordinator import GroupCoordinators
@@ -43,9 +44,11 @@ from runnel.runtime.leadership import ReplicaWorld
 from runnel.runtime.lease import Lease
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.log_compaction import LogCompaction
+from runnel.runtime.membership import Membership
 from runnel.runtime.metadata_store import open_store
 from runnel.runtime.partition import Partition
 from runnel.runtime.producer_id import ProducerIds
+from runnel.runtime.registration import UNCLEAN
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.storage.error import StorageError
 from runnel.storage.folder_identity import find_new_folders, write_identity
@@ -69,7 +72,7 @@ class Broker:
     ) -> None:
         self.static_config = self.config = config
         self.clock: Clock = clock or SystemClock()
-        self.nodes: dict[str, Node] = {}
+        self.endpoints: tuple[Endpoint, ...] = ()  # where the listeners are, set by whoever opens them
         self.cluster_id = ""
         self.metrics = Registry()
         self._fs: FileSystem = fs or RealFileSystem()
@@ -88,7 +91,20 @@ class Broker:
     def image(self) -> ClusterImage:
         return self.metadata.image
 
+    @property
+    def registered(self) -> BrokerRecord:
+        """What others know of this broker, or will know once it has joined."""
+        endpoints = self.endpoints or self._configured_endpoints()
+        return self.membership.registration.record or BrokerRecord(
+            self.broker_id, -1, endpoints, self.config.broker_rack
+        )
+
     async def start(self) -> None:
+        """Open the broker and have it join its cluster."""
+        await self.open()
+        await self.join()
+
+    async def open(self) -> None:
         """Open the logs and the metadata; recovery of an unclean stop happens here."""
         self.worker = ThreadPoolExecutor(WORKER_THREADS_MAX, thread_name_prefix="runnel-worker")
         # Folders change in one thread, so that checkpoints, creation and deletion never meet.
@@ -112,6 +128,8 @@ class Broker:
         for folder in new_folders:
             write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
+        self.membership = Membership(self.metadata, lambda: self.config, self._rule_of, self._carried_out)
+        self.controller = self.membership.controller
         self.isr = IsrKeeper(self.metadata, self.config.replica_lag_time_max_ms, self._partitions)
         self.fetchers = FetcherPool(self.broker_id, self.image, lambda: self.config, self.clock, self.worker)
         self.replicas = Replicas(
@@ -128,7 +146,6 @@ class Broker:
         for name in list(self.image.topics):
             await self.replicas.reconcile(name)
         self._set_strays_aside()
-        self.controller = Controller(self.metadata, [self.broker_id], self.replicas.settled)
         self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
         self.groups = GroupCoordinators(
             lambda: self.config,
@@ -156,10 +173,27 @@ class Broker:
             spawn(self.compaction.run()),
             *(spawn(task) for task in self.care.tasks()),
         ]
+
+    async def join(self) -> None:
+        """Become a member of the cluster; the broker leads from here on."""
+        try:
+            await self.membership.join(self.endpoints or self._configured_endpoints(), self._clean_epoch())
+            spawn = asyncio.get_running_loop().create_task
+            self._tasks += [spawn(task) for task in self.membership.tasks()]
+            await self.membership.admitted()
+        except BaseException:
+            await self.stop()
+            raise
         self.groups.start()
+
+    async def leave(self) -> None:
+        """Have others lead, where there are others; the broker still serves, and `stop` comes next."""
+        if self._tasks:
+            await self.membership.leave()
 
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""
+        await self.leave()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -175,7 +209,7 @@ class Broker:
         with ThreadPoolExecutor(SYNCING_LOGS_MAX, thread_name_prefix="runnel-closing") as closing:
             for log_dir in self.log_dirs:
                 try:
-                    log_dir.close(spread=closing.map)
+                    log_dir.close(broker_epoch=self._epoch_to_mark(), spread=closing.map)
                 except StorageError as error:
                     log.error("%s could not be closed cleanly: %s", log_dir.path, error)
         self.log_dirs = []
@@ -187,8 +221,11 @@ class Broker:
         return self.replicas.all()
 
     def _may_lead(self) -> bool:
-        """Whether the controller has dealt with the present registration; a broker alone has no registration yet."""
-        return not self.image.brokers or self.image.is_live(self.broker_id)
+        """Whether the controller has dealt with the present registration."""
+        return self.membership.registration.is_admitted
+
+    async def _carried_out(self) -> None:
+        await self.replicas.settled()
 
     def _lease(self) -> Lease | None:
         """None where the session with the store cannot end: an embedded one is this broker's own."""
@@ -202,6 +239,28 @@ class Broker:
         """Let flushes end that nobody waits for, such as those of records sent without acks."""
         while ends := {partition.flush_end for partition in self.replicas.all()} - {None}:
             await asyncio.wait([end for end in ends if end is not None])
+
+    def _clean_epoch(self) -> int | None:
+        """The admission in which all folders were stopped cleanly, None if they were not or do not agree."""
+        epochs = {log_dir.clean_epoch for log_dir in self.log_dirs}
+        return epochs.pop() if len(epochs) == 1 else None
+
+    def _epoch_to_mark(self) -> int:
+        """What a clean stop writes on the folders; what they carried before, if the broker never joined."""
+        if self._tasks and self.membership.registration.was_registered:
+            return self.membership.registration.clean_epoch
+        epoch = self._clean_epoch()
+        return UNCLEAN if epoch is None else epoch
+
+    def _configured_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the broker will be found, as far as the configuration says."""
+        opened = self.config.broker_listeners
+        told = [self.config.advertised_listener(each.name, each.port, default_host="") for each in opened]
+        return tuple(Endpoint(each.name, each.host, each.port, each.security_protocol) for each in told)
+
+    def _rule_of(self, topic: str) -> Rule:
+        config = self.topic_config(topic)
+        return Rule(config.min_insync_replicas, config.unclean_leader_election_enable)
 
     async def _open_log_dirs(self) -> None:
         """Open all folders, at the same time: each may be on a disk of its own."""
@@ -259,6 +318,7 @@ class Broker:
             self._apply_dynamic_config()
             # Topics inherit from the broker.
             records = [*records, *(ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self.image.topics)]
+        self.membership.on_records(records)
         self.replicas.on_records(records)
         if any(_is_about(record, self.broker_id) for record in records):
             self.replicas.assume_all_roles()

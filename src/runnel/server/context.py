@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from runnel.machines.controller.image import Node
+from runnel.machines.controller.record import BrokerRecord
 from runnel.protocol.frame import RequestHeader
 
 if TYPE_CHECKING:
@@ -84,13 +85,26 @@ class RequestContext:
 
     @property
     def node(self) -> Node:
-        """This broker as the client on this connection should see it.
+        """This broker as the client on this connection should see it."""
+        return self._node(self.broker.registered)
 
-        A broker that listens on every interface and was not told what to advertise gives
-        the address by which the client has reached it, which is one that works.
-        """
-        node = self.broker.nodes[self.connection.listener_name]
-        return node if node.host else Node(node.node_id, self.connection.local_host, node.port, node.rack)
+    @property
+    def nodes(self) -> list[Node]:
+        """The brokers that are there and have the listener of this connection, as the client should see them."""
+        brokers = {**self.broker.image.brokers, self.broker.broker_id: self.broker.registered}
+        name = self.connection.listener_name
+        return [
+            self._node(brokers[broker_id])
+            for broker_id in sorted(brokers)
+            if any(endpoint.listener == name for endpoint in brokers[broker_id].endpoints)
+        ]
+
+    def _node(self, broker: BrokerRecord) -> Node:
+        name = self.connection.listener_name
+        endpoint = next(endpoint for endpoint in broker.endpoints if endpoint.listener == name)
+        # A broker that listens on every interface and was not told what to advertise gives the address by which the
+        # client has reached it, which is one that works.
+        return Node(broker.broker_id, endpoint.host or self.connection.local_host, endpoint.port, broker.rack)
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:  # noqa: ARG002
         """Whether the connection's principal may do this. Everybody may, until there is an authorizer."""

@@ -7,7 +7,7 @@ from runnel.base.clock import Clock
 from runnel.config.broker import BrokerConfig
 from runnel.config.listener import Endpoint
 from runnel.coordination.store import MetadataStore
-from runnel.machines.controller.image import Node
+from runnel.machines.controller import record
 from runnel.runtime.broker import Broker
 from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
 from runnel.server.dispatch import Dispatcher, Intercept
@@ -40,17 +40,19 @@ class Server:
 
     async def start(self) -> None:
         """Recover the logs, then listen; clients may connect when this returns."""
-        await self.broker.start()
+        await self.broker.open()
         try:
             self.endpoints = tuple([await self._open(endpoint) for endpoint in self._config.broker_listeners])
             await self._open_metrics()
+            await self.broker.join()
         except BaseException:
             await self.stop()
             raise
         self._sweeper = asyncio.get_running_loop().create_task(self.listeners.sweep_forever())
 
     async def stop(self) -> None:
-        """Let clients go, then close the logs cleanly."""
+        """Have other brokers lead, let clients go, then close the logs cleanly."""
+        await self.broker.leave()
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self._metrics.close()
@@ -66,8 +68,7 @@ class Server:
     async def _open(self, endpoint: Endpoint) -> Endpoint:
         port = await self.listeners.open(endpoint)
         advertised = self._config.advertised_listener(endpoint.name, port, default_host="")
-        self.broker.nodes[endpoint.name] = Node(
-            self.broker.broker_id, advertised.host, advertised.port, self._config.broker_rack
-        )
+        told = record.Endpoint(endpoint.name, advertised.host, advertised.port, endpoint.security_protocol)
+        self.broker.endpoints += (told,)
         log.info("listening for %s on %s:%d", endpoint.name, endpoint.host or "*", port)
         return Endpoint(endpoint.name, advertised.host or "localhost", advertised.port, endpoint.security_protocol)

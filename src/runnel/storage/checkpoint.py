@@ -98,6 +98,17 @@ def write_clean_mark(fs: FileSystem, directory: str, broker_epoch: int) -> None:
     write_atomically(fs, os.path.join(directory, CLEAN_FILE_NAME), content.encode())
 
 
+def read_clean_epoch(fs: FileSystem, directory: str) -> int | None:
+    """The broker epoch in the mark of a clean stop; -1 for a mark without one, None where there is no mark."""
+    data = fs.read_file(os.path.join(directory, CLEAN_FILE_NAME))
+    if data is None:
+        return None
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, TypeError, KeyError):
+        return -1  # Kafka's own mark was an empty file for long
+
+
 def take_clean_mark(fs: FileSystem, directory: str) -> bool:
     """Whether the last stop was clean. The mark is removed: a crash while loading is no clean stop."""
     path = os.path.join(directory, CLEAN_FILE_NAME)

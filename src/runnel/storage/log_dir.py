@@ -17,6 +17,7 @@ from runnel.storage.checkpoint import (
     HIGH_WATERMARK_FILE_NAME,
     LOG_START_FILE_NAME,
     RECOVERY_POINT_FILE_NAME,
+    read_clean_epoch,
     read_known_offsets,
     read_offsets,
     read_topic_id,
@@ -82,6 +83,7 @@ class LogDir:
         self.logs: dict[TopicPartition, Log] = {}
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.was_clean = False
+        self.clean_epoch: int | None = None  # of the broker at its last stop, if that was clean
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
@@ -112,6 +114,7 @@ class LogDir:
             fs.make_directory(path)
             fs.sync_directory(os.path.dirname(os.path.abspath(path)))
         log_dir = cls(Folder(fs, path, handles), clock, new_id, _lock(fs, path))
+        log_dir.clean_epoch = read_clean_epoch(fs, path)
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)
         return log_dir

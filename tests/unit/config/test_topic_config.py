@@ -53,6 +53,7 @@ def test_defaults_are_kafkas() -> None:
         "segment.index.bytes": "10485760",
         "segment.jitter.ms": "0",
         "segment.ms": "604800000",
+        "unclean.leader.election.enable": "false",
     }
     assert all(item.source is ConfigSource.DEFAULT_CONFIG and not item.read_only for item in config.entries())
 

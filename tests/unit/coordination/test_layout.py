@@ -53,7 +53,16 @@ STORED = st.one_of(
         SOME_REPLICAS,
         SOME_REPLICAS,
     ),
-    st.builds(BrokerRecord, BROKERS, st.just(0), ENDPOINTS, st.one_of(st.none(), TEXTS), st.booleans(), st.booleans()),
+    st.builds(
+        BrokerRecord,
+        BROKERS,
+        st.just(7),
+        ENDPOINTS,
+        st.one_of(st.none(), TEXTS),
+        st.booleans(),
+        st.booleans(),
+        TEXTS,
+    ),
     st.builds(BrokerAdmitted, BROKERS, st.integers(0, 2**63 - 1)),
     st.builds(ControllerRecord, BROKERS, EPOCHS),
     st.builds(
@@ -69,7 +78,7 @@ STORED = st.one_of(
 @given(record=STORED, version=st.integers(0, 9))
 def test_a_record_comes_back_as_it_was(record: Stored, version: int) -> None:
     path, value = node_of(record)
-    assert record_of(Change(path, Node(value, version))) == record
+    assert record_of(Change(path, Node(value, version, created=7))) == record
 
 
 @pytest.mark.parametrize(
@@ -140,6 +149,7 @@ def test_the_nodes_are_those_of_kafka_on_zookeeper() -> None:
             "features": {},
             "is_clean": True,
             "is_stopping": False,
+            "incarnation": "",
         },
     )
     path, value = node_of(ControllerRecord(7, 3))

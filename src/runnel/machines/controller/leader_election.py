@@ -6,7 +6,7 @@ from collections.abc import Callable
 from runnel.machines.controller.election import Election, Rule
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.partition_change import Partition, change_partition, partition_of
-from runnel.machines.controller.record import NO_BROKER, PartitionRecord, Record
+from runnel.machines.controller.record import NO_BROKER, Record
 from runnel.protocol.errors import ApiError, ErrorCode
 
 
@@ -66,8 +66,10 @@ def decide_balance(
     return records
 
 
-def led_by(image: ClusterImage, broker_id: int) -> list[PartitionRecord]:
-    """What a broker leads."""
-    return [
-        state for topic in image.topics.values() for state in topic.leadership.values() if state.leader == broker_id
-    ]
+def has_leaders_to_hand_over(image: ClusterImage, broker_id: int) -> bool:
+    """Whether a broker leads something that another broker could lead as well."""
+    return any(
+        state.leader == broker_id and any(image.is_active(other) for other in state.isr if other != broker_id)
+        for topic in image.topics.values()
+        for state in topic.leadership.values()
+    )

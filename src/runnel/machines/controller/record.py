@@ -84,6 +84,7 @@ class BrokerRecord:
     """A broker is there. Its epoch is that of the registration: each start and each new session has a higher one.
 
     It is clean when it lost nothing since it was admitted last, and it is stopping when it asks to lead nothing more.
+    The incarnation names the process, which may have to tell its own registration from that of another.
     """
 
     broker_id: int
@@ -92,6 +93,7 @@ class BrokerRecord:
     rack: str | None = None
     is_clean: bool = False
     is_stopping: bool = False
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

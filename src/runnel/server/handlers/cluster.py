@@ -29,11 +29,13 @@ async def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest)
         raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker endpoint.")
     if request.endpoint_type != _BROKERS:
         raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
-    node = ctx.node
     response = DescribeClusterResponse(
         cluster_id=ctx.broker.cluster_id,
-        controller_id=ctx.broker.broker_id,
-        brokers=[DescribeClusterResponseBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
+        controller_id=ctx.broker.image.controller_id,
+        brokers=[
+            DescribeClusterResponseBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in ctx.nodes
+        ],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ctx.allowed_operations(

@@ -68,11 +68,13 @@ async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataRes
 
 
 def _cluster(ctx: RequestContext) -> MetadataResponse:
-    node = ctx.node
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
+        brokers=[
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in ctx.nodes
+        ],
         cluster_id=ctx.broker.cluster_id,
-        controller_id=ctx.broker.broker_id,
+        controller_id=ctx.broker.image.controller_id,
     )
 
 

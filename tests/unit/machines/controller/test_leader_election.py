@@ -4,7 +4,7 @@ import pytest
 from tests.unit.machines.controller.small_cluster import Cluster
 
 from runnel.machines.controller.election import Election, Rule
-from runnel.machines.controller.leader_election import decide_balance, decide_elect, led_by
+from runnel.machines.controller.leader_election import decide_balance, decide_elect, has_leaders_to_hand_over
 from runnel.machines.controller.record import NO_BROKER, PartitionRecord, TopicRecord
 from runnel.protocol.errors import ApiError, ErrorCode
 
@@ -70,7 +70,9 @@ def test_what_moves_or_is_out_of_sync_or_has_no_leader_stays_as_it_is() -> None:
     assert decide_balance(cluster.image, lambda _: Rule(), 0, 100) == []
 
 
-def test_what_a_broker_leads() -> None:
+def test_who_can_hand_over_what_it_leads() -> None:
     cluster = Cluster()
-    cluster.add_topic([1, 2], [2, 1], [1])
-    assert [state.partition for state in led_by(cluster.image, 1)] == [0, 2]
+    cluster.add_topic([1, 2], [3])
+    assert [has_leaders_to_hand_over(cluster.image, broker) for broker in (1, 2, 3)] == [True, False, False]
+    cluster.stop(2)
+    assert not has_leaders_to_hand_over(cluster.image, 1)

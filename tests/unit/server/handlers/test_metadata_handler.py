@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from tests.unit.server.handlers.peer import Peer, peer
 
 from runnel.coordination.memory import MemoryStore
 from runnel.coordination.store import Operation
-from runnel.machines.controller.image import Node
+from runnel.machines.controller.record import Endpoint
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from runnel.protocol.primitive import OPERATIONS_UNASKED
@@ -39,7 +40,8 @@ async def test_it_names_the_broker_and_the_cluster() -> None:
 
 async def test_a_broker_without_a_host_is_where_the_client_reached_it() -> None:
     async with peer() as client:
-        client.broker.nodes[LISTENER] = Node(1, "", 9092, None)
+        there = client.broker.image.brokers[1]
+        client.broker.image.brokers[1] = replace(there, endpoints=(Endpoint(LISTENER, "", 9092, "PLAINTEXT"),))
         (broker,) = (await client.ask(named())).brokers
         assert broker.host == client.line.local_host
 
