@@ -13,6 +13,7 @@ from runnel.runtime.isr import IsrKeeper
 from runnel.runtime.leadership import ReplicaWorld
 
 LAG_MAX_MS = 1_000
+EPOCH = 1  # of every broker, because one commit makes all of their nodes
 
 
 class World:
@@ -34,8 +35,8 @@ class World:
         self.metadata.listen(self._on_records)
         await self.others.commit(
             [
-                *(BrokerRecord(broker_id, 0) for broker_id in (1, 2, 3)),
-                *(BrokerAdmitted(broker_id, 0) for broker_id in (1, 2, 3)),
+                *(BrokerRecord(broker_id, EPOCH) for broker_id in (1, 2, 3)),
+                *(BrokerAdmitted(broker_id, EPOCH) for broker_id in (1, 2, 3)),
                 TopicRecord("t", UUID(int=1), ((1, 2, 3),)),
                 PartitionRecord("t", 0, 1, 0, isr),
             ]
@@ -62,7 +63,7 @@ class World:
     def fetch(self, broker_id: int, offset: int = 0) -> None:
         leadership = self.partition.leadership
         assert leadership is not None
-        leadership.on_fetch(broker_id, 0, offset, 0)
+        leadership.on_fetch(broker_id, EPOCH, offset, 0)
 
     async def settle(self) -> None:
         """Let everything happen that can."""
@@ -160,10 +161,10 @@ async def test_zombie_leader_cannot_change_the_isr_of_its_successor() -> None:
 async def test_who_is_eligible() -> None:
     world = World()
     await world.begin()
-    assert world.keeper.is_eligible(2, 0)
-    assert not world.keeper.is_eligible(2, 1)
-    assert not world.keeper.is_eligible(9, 0)
-    await world.others.commit([BrokerRecord(2, 0, is_stopping=True)])
-    assert not world.keeper.is_eligible(2, 0)
+    assert world.keeper.is_eligible(2, EPOCH)
+    assert not world.keeper.is_eligible(2, EPOCH + 1)
+    assert not world.keeper.is_eligible(9, EPOCH)
+    await world.others.commit([BrokerRecord(2, EPOCH, is_stopping=True)])
+    assert not world.keeper.is_eligible(2, EPOCH)
     await world.others.commit([BrokerAdmitted(3, 5)])
-    assert not world.keeper.is_eligible(3, 0)
+    assert not world.keeper.is_eligible(3, EPOCH)

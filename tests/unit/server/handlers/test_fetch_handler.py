@@ -159,7 +159,7 @@ async def test_whoever_is_no_replica_is_refused() -> None:
         wanted = FetchRequestPartition(partition=0, current_leader_epoch=0)
         newer = FetchRequest(
             session_epoch=-1,
-            replica_state=FetchRequestReplicaState(replica_id=1, replica_epoch=0),
+            replica_state=FetchRequestReplicaState(replica_id=1, replica_epoch=client.broker.registered.epoch),
             topics=[FetchRequestTopic(topic_id=topic_id, partitions=[wanted])],
         )
         (partition,) = (await client.ask(newer, 17)).responses[0].partitions

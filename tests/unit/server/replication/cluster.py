@@ -17,10 +17,9 @@ from runnel.coordination.memory import MemoryStore, MemoryTree
 from runnel.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
-    BrokerRemoved,
     ConfigKind,
     ConfigRecord,
-    Endpoint,
+    ControllerRecord,
     PartitionRecord,
     Record,
     TopicRecord,
@@ -50,6 +49,7 @@ QUICK = {
     "replica.lag.time.max.ms": "400",
     "replica.high.watermark.checkpoint.interval.ms": "50",
     "num.replica.fetchers": "2",
+    "controlled.shutdown.enable": "false",
 }
 DEADLINE_S = 20.0
 
@@ -89,16 +89,11 @@ class Member:
         self.store = MemoryStore(self._cluster.tree, clock)
         self.server = Server(BrokerConfig(texts), fs=self.fs, clock=clock, store=self.store)
         await self.server.start()
-        (listener,) = self.server.endpoints
-        endpoint = Endpoint(listener.name, listener.host, listener.port, "PLAINTEXT")
-        record = BrokerRecord(self.broker_id, 0, (endpoint,), f"rack-{self.broker_id}")
-        await self._cluster.commit(record, BrokerAdmitted(self.broker_id, 0))
 
     async def stop(self) -> None:
         assert self.server is not None
         server, self.server = self.server, None
         await server.stop()
-        await self._cluster.commit(BrokerRemoved(self.broker_id))
 
     async def kill(self) -> None:
         """End it as SIGKILL does: what is written is there, nothing more is said."""
@@ -106,7 +101,6 @@ class Member:
         server, self.server = self.server, None
         self.fs.kill()
         await server.stop()
-        await self._cluster.commit(BrokerRemoved(self.broker_id))
 
     async def ask(self) -> Connection:
         assert self.server is not None
@@ -121,10 +115,24 @@ class Cluster:
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.tree = MemoryTree()
         self.metadata = ClusterMetadata(MemoryStore(self.tree))
+        self._admissions: set[asyncio.Task[None]] = set()
         self.members = {broker_id: Member(self, broker_id) for broker_id in range(1, count + 1)}
 
     def __getitem__(self, broker_id: int) -> Member:
         return self.members[broker_id]
+
+    async def begin(self) -> None:
+        """Be the controller, and do nothing unasked but admit brokers."""
+        await self.metadata.load()
+        await self.commit(ControllerRecord(0, 1))
+        self.metadata.listen(self._admit)
+
+    def _admit(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record, BrokerRecord):
+                admission = asyncio.create_task(self.commit(BrokerAdmitted(record.broker_id, record.epoch)))
+                self._admissions.add(admission)
+                admission.add_done_callback(self._admissions.discard)
 
     async def commit(self, *records: Record) -> None:
         await self.metadata.commit(records)
@@ -212,7 +220,7 @@ def stored(member: Member, topic: str = "t", index: int = 0) -> bytes:
 async def running(count: int, **settings: str) -> AsyncIterator[Cluster]:
     """A cluster from start to stop."""
     cluster = Cluster(count, **settings)
-    await cluster.metadata.load()
+    await cluster.begin()
     try:
         for member in cluster.members.values():
             await member.start()
