@@ -32,14 +32,13 @@ POLL_S = 0.001
 async def start(broker_id: int, data: str, leader_port: int) -> Server:
     """A server whose image says who leads and who follows."""
     store = MemoryStore()
-    port = leader_port if broker_id == LEADER else 0
+    port, other = (leader_port, FOLLOWER) if broker_id == LEADER else (0, LEADER)
     endpoint = Endpoint("PLAINTEXT", "127.0.0.1", leader_port, "PLAINTEXT")
     await ClusterMetadata(store).commit(
         [
-            BrokerRecord(LEADER, 0, (endpoint,)),
-            BrokerRecord(FOLLOWER, 0, (endpoint._replace(port=1),)),
-            BrokerAdmitted(LEADER, 0),
-            BrokerAdmitted(FOLLOWER, 0),
+            # This broker registers itself. The first commit to a store makes the first epoch.
+            BrokerRecord(other, 1, (endpoint._replace(port=leader_port if other == LEADER else 1),)),
+            BrokerAdmitted(other, 1),
             TopicRecord(TOPIC, UUID(int=7), ((LEADER, FOLLOWER),)),
             PartitionRecord(TOPIC, 0, LEADER, 0, (LEADER,)),
         ]

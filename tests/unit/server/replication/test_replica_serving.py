@@ -27,9 +27,18 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 async def fetch_as(
-    cluster: Cluster, replica_id: int, *, replica_epoch: int = 0, leader_epoch: int = 0, offset: int = 0, last: int = -1
+    cluster: Cluster,
+    replica_id: int,
+    *,
+    replica_epoch: int | None = None,
+    leader_epoch: int = 0,
+    offset: int = 0,
+    last: int = -1,
 ) -> tuple[ErrorCode, ErrorCode | None]:
     """The error of the whole answer and that of its only partition."""
+    if replica_epoch is None:
+        there = cluster.metadata.image.brokers.get(replica_id)
+        replica_epoch = there.epoch if there else 0
     connection = await cluster[1].ask()
     try:
         wanted = FetchRequestPartition(
