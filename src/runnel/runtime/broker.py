@@ -44,6 +44,7 @@ from runnel.runtime.leadership import ReplicaWorld
 from runnel.runtime.lease import Lease
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.log_compaction import LogCompaction
+from runnel.runtime.log_metric import LogGauges
 from runnel.runtime.membership import Membership
 from runnel.runtime.metadata_store import open_store
 from runnel.runtime.partition import Partition
@@ -166,6 +167,7 @@ class Broker:
         self.compaction = LogCompaction(
             lambda: self.config, self.clock, self.care.online, self.log_dirs, self._folder_worker
         )
+        LogGauges(self.metrics, self.replicas.all, self.log_dirs, self.compaction)
         spawn = asyncio.get_running_loop().create_task
         self._tasks = [
             spawn(self.replicas.run()),

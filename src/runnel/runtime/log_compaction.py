@@ -64,6 +64,10 @@ class LogCompaction:
         self._compactions: set[Compaction] = set()
         self._resting: dict[Log, int] = {}  # until when a log is not tried again
         self._uncleanable: set[Log] = set()
+        # For whoever watches: how long the last compactions took, and for how long too long one has been waited for.
+        self.clean_times_s: list[float] = []
+        self.overdue_ms = 0
+        self.is_dead = False
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -75,8 +79,17 @@ class LogCompaction:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._config().log_cleaner_backoff_ms / 1000):
                         await self._ended.wait()
+        except Exception:
+            self.is_dead = True
+            log.exception("no log is compacted any more")
+            raise
         finally:
             await self._stop()
+
+    @property
+    def uncleanable(self) -> frozenset[Log]:
+        """The logs that cannot be compacted and are left alone."""
+        return frozenset(self._uncleanable)
 
     async def _stop(self) -> None:
         for compaction in self._compactions:
@@ -114,6 +127,7 @@ class LogCompaction:
         now_ms, resting_now_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         found: list[tuple[Partition, Dirt]] = []
         logs = set()
+        self.overdue_ms = 0
         for partition in self._online():
             storage = partition.log
             logs.add(storage)
@@ -123,6 +137,7 @@ class LogCompaction:
                 continue
             with self._judging(partition):
                 dirt = measure_dirt(storage, partition.last_stable_offset, now_ms)
+                self.overdue_ms = max(self.overdue_ms, dirt.overdue_ms)
                 if is_due(dirt, storage.config):
                     found.append((partition, dirt))
         self._uncleanable &= logs
@@ -178,11 +193,14 @@ class LogCompaction:
         for log_dir in self._log_dirs:
             if log_dir.path == storage.folder.path:
                 await self._in(self._folder_worker, log_dir.checkpoint_cleaner)
+        taken_s = (self._clock.monotonic_ms() - began_ms) / 1000
+        # One for each thread, as in Kafka.
+        self.clean_times_s = [*self.clean_times_s, taken_s][-max(1, self._config().log_cleaner_threads) :]
         log.info(
             "%s was compacted up to offset %d in %.1f s, with %d keys: %d bytes became %d",
             partition.name,
             compaction.end_offset,
-            (self._clock.monotonic_ms() - began_ms) / 1000,
+            taken_s,
             compaction.count.key_count,
             size_bytes,
             storage.size_bytes,

@@ -50,7 +50,7 @@ class Dirt(NamedTuple):
     end_offset: int
     clean_bytes: int
     dirty_bytes: int
-    is_overdue: bool
+    overdue_ms: int = 0  # for how much longer than max.compaction.lag.ms the oldest of it waits
 
     @property
     def ratio(self) -> float:
@@ -90,18 +90,18 @@ def measure_dirt(log: CompactedLog, up_to_offset: int, now_ms: int) -> Dirt:
     first_offset = log.log_start_offset if first_offset is None else first_offset
     end_offset = _end_offset(log, first_offset, min(up_to_offset, log.recovery_point), now_ms)
     clean_bytes = dirty_bytes = 0
-    is_overdue = False
+    overdue_ms = 0
     for segment, following in _sealed(log.segments):
         if segment.base_offset < first_offset:
             clean_bytes += segment.size_bytes
         if following > first_offset and segment.base_offset < end_offset:
             dirty_bytes += segment.size_bytes
-            is_overdue = is_overdue or _is_overdue(log, segment, now_ms)
-    return Dirt(first_offset, max(first_offset, end_offset), clean_bytes, dirty_bytes, is_overdue)
+            overdue_ms = max(overdue_ms, _overdue_ms(log, segment, now_ms))
+    return Dirt(first_offset, max(first_offset, end_offset), clean_bytes, dirty_bytes, overdue_ms)
 
 
 def is_due(dirt: Dirt, config: LogConfig) -> bool:
-    return dirt.dirty_bytes > 0 and (dirt.is_overdue or dirt.ratio > config.min_cleanable_dirty_ratio)
+    return dirt.dirty_bytes > 0 and (dirt.overdue_ms > 0 or dirt.ratio > config.min_cleanable_dirty_ratio)
 
 
 def plan_compaction(log: CompactedLog, dirt: Dirt, high_watermark: int, now_ms: int) -> CompactionPlan:
@@ -179,9 +179,9 @@ def _end_offset(log: CompactedLog, first_offset: int, limit: int, now_ms: int) -
     return end_offset
 
 
-def _is_overdue(log: CompactedLog, segment: Segment, now_ms: int) -> bool:
+def _overdue_ms(log: CompactedLog, segment: Segment, now_ms: int) -> int:
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
-    return oldest_ms > 0 and 0 < segment.first_timestamp < oldest_ms
+    return max(0, oldest_ms - segment.first_timestamp) if oldest_ms > 0 and segment.first_timestamp > 0 else 0
 
 
 def _base_offset(segment: Segment) -> int:
