@@ -3,8 +3,8 @@
 kazoo speaks to ZooKeeper in a thread of its own. All that the thread learns, answers,
 events and what becomes of the connection, is handed to the event loop in the order in
 which it was learnt; an answer that overtook the events before it would break what the
-store promises. kazoo knows no persistent watches, loses count of the time-out that the
-server grants and may overlook what TLS has buffered, so this file reaches into it.
+store promises. kazoo knows no persistent watches and forgets which time-out the server
+grants, so this file reaches into it.
 """
 
 import asyncio
@@ -13,14 +13,13 @@ import logging
 import socket
 import ssl
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.handlers.utils import create_tcp_connection
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect, Watch
 from kazoo.protocol.states import KazooState
@@ -28,6 +27,7 @@ from kazoo.retry import KazooRetry
 
 from runnel.base.clock import Clock
 from runnel.coordination.store import SessionState
+from runnel.coordination.zookeeper_socket import SocketHandler
 
 OnState = Callable[[SessionState], None]
 OnEvent = Callable[[str], None]
@@ -67,6 +67,8 @@ class Link:
         self._on_state = on_state
         self._on_event = on_event
         self._loop = asyncio.get_running_loop()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._is_waking = False
         self._journal = _Journal()
         self._client = self._make_client(servers)
 
@@ -87,8 +89,21 @@ class Link:
 
     def post(self, function: Callable[..., None], *arguments: object) -> None:
         """Have the event loop call `function`, from whatever thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody wants to know
-            self._loop.call_soon_threadsafe(function, *arguments)
+        self._posted.append(partial(function, *arguments))
+        if not self._is_waking:
+            # One call for all that is posted until the loop comes to it: waking it costs more than what is posted.
+            self._is_waking = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody wants to know
+                self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        self._is_waking = False
+        for _ in range(len(self._posted)):
+            try:
+                self._posted.popleft()()
+            except Exception as error:
+                # What goes wrong in one call is no reason to keep the others from what they wait for.
+                self._loop.call_exception_handler({"message": "news of ZooKeeper met an error", "exception": error})
 
     def on_connect(self, sent_ms: int, session_timeout_ms: int) -> None:
         self.connect_sent_ms, self.session_timeout_ms = sent_ms, session_timeout_ms
@@ -100,7 +115,7 @@ class Link:
         client = KazooClient(
             hosts=servers.hosts,
             timeout=servers.session_timeout_ms / 1000,
-            handler=_Handler(servers.tls, servers.hosts.count(",") + 1),
+            handler=SocketHandler(servers.tls, servers.hosts.count(",") + 1),
             connection_retry=KazooRetry(
                 max_tries=-1, delay=_RETRY_DELAY_S, max_delay=_RETRY_DELAY_S_MAX, max_jitter=0.4
             ),
@@ -160,37 +175,6 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         if connected is not None:
             with contextlib.suppress(OSError):
                 connected.shutdown(socket.SHUT_RDWR)
-
-
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """One that makes TLS connections with a context of ours, and tries no server for too long."""
-
-    def __init__(self, tls: ssl.SSLContext | None, host_count: int) -> None:
-        super().__init__()
-        self._tls = tls
-        self._host_count = host_count
-
-    def create_connection(
-        self, *, address: tuple[str, int], hostname: str, timeout: float, **_of_kazoo: object
-    ) -> socket.socket:
-        # A host that swallows packets may not cost the whole session while another one would answer.
-        timeout /= self._host_count
-        connected: socket.socket = create_tcp_connection(socket, address, timeout=timeout)
-        if self._tls is None:
-            return connected
-        try:
-            connected.settimeout(timeout)
-            return self._tls.wrap_socket(connected, server_hostname=hostname)
-        except BaseException:
-            connected.close()
-            raise
-
-    def select(self, reading: list[Any], writing: list[Any], failing: list[Any], timeout: float | None = None) -> Any:
-        buffered = [each for each in reading if isinstance(each, ssl.SSLSocket) and each.pending()]
-        if not buffered:
-            return super().select(reading, writing, failing, timeout)
-        readable, writable, failed = super().select(reading, writing, failing, 0)
-        return [*buffered, *(each for each in readable if each not in buffered)], writable, failed
 
 
 class _Journal(logging.Handler):

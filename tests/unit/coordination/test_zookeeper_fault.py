@@ -12,6 +12,7 @@ from tests.unit.coordination.zookeeper_process import ZooKeeperProcess, free_por
 from runnel.base.clock import SystemClock
 from runnel.coordination.store import (
     Change,
+    CommitTooLargeError,
     Create,
     Delete,
     NotConnectedError,
@@ -163,6 +164,18 @@ async def test_what_the_loop_is_told_of_starts_where_the_tree_was_read(zookeeper
 async def count_up(store: ZooKeeperStore, count: int) -> None:
     for number in range(count):
         await store.commit([Put("/n", b"%d" % number, number)])
+
+
+async def test_a_commit_that_the_servers_would_not_take_is_refused_before_it_is_sent(
+    zookeeper: ZooKeeperProcess, root: str
+) -> None:
+    """ZooKeeper would drop the connection, and the next one would meet the same commit again."""
+    async with opened(zookeeper.address, root) as store:
+        witness = Witness(store)
+        with pytest.raises(CommitTooLargeError, match=r"a commit of 21 requests takes .* bytes"):
+            await store.commit([Create("/a", b""), *(Create(f"/{number}", b"x" * 52_000) for number in range(20))])
+        await store.commit([Create("/a", b"x" * 1_000_000)])
+        await witness.hears("/a")
 
 
 # --- connections and sessions that end

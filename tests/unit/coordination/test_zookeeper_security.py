@@ -17,7 +17,8 @@ from runnel.coordination.store import Create, Node, Put, StoreUnreachableError
 pytest.importorskip("kazoo", reason="kazoo is not installed")
 
 from runnel.coordination.zookeeper import ZooKeeperStore
-from runnel.coordination.zookeeper_link import ZooKeeperServers, _Handler
+from runnel.coordination.zookeeper_link import ZooKeeperServers
+from runnel.coordination.zookeeper_socket import SocketHandler
 from runnel.coordination.zookeeper_tls import make_context
 
 NODE_COUNT = 1000
@@ -104,12 +105,13 @@ def test_what_tls_has_decrypted_in_advance_is_not_left_lying(keys: Path) -> None
 
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
         serving = thread.submit(serve, listening)
-        handler = _Handler(tls(keys, shown=None), 1)
-        with handler.create_connection(address=listening.getsockname(), hostname="localhost", timeout=10) as client:
-            assert client.recv(4) == b"two "
-            assert handler.select([client], [], [], 0)[0] == [client]
-            assert client.recv(100) == b"answers"
-            assert handler.select([client], [], [], 0)[0] == []
+        handler = SocketHandler(tls(keys, shown=None), 1)
+        client = handler.create_connection(address=listening.getsockname(), hostname="localhost", timeout=10)
+        assert client.recv(4) == b"two "
+        assert handler.select([client], [], [], 0)[0] == [client]
+        assert client.recv(100) == b"answers"
+        assert handler.select([client], [], [], 0)[0] == []
+        client.close()
         serving.result(10)
 
 

@@ -1,0 +1,92 @@
+"""Connections to ZooKeeper for kazoo: TLS with a context of ours, many answers with one read, no host tried too long.
+
+kazoo reads the four bytes of a length and then what follows, and makes a selector for
+each of its looks at a socket; ten thousand events would take it a second. Here a read
+takes all that has arrived, and what is left over counts as something to read. That also
+covers what TLS has decrypted in advance, of which the socket itself knows nothing.
+"""
+
+import select
+import socket
+import ssl
+from typing import Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.utils import create_tcp_connection
+
+_READ_BYTES = 64 * 1024
+
+
+class BufferedSocket:
+    """A connection as kazoo uses it; `pending` is what it can have without asking the network."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._buffer = memoryview(b"")
+
+    def pending(self) -> int:
+        beneath = self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
+        return len(self._buffer) + beneath
+
+    def recv(self, size_bytes: int) -> bytes:
+        if not self._buffer:
+            self._buffer = memoryview(self._socket.recv(max(size_bytes, _READ_BYTES)))
+        taken, self._buffer = self._buffer[:size_bytes], self._buffer[size_bytes:]
+        return bytes(taken)
+
+    def send(self, data: bytes | memoryview) -> int:
+        return self._socket.send(data)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def setblocking(self, is_blocking: bool) -> None:
+        self._socket.setblocking(is_blocking)
+
+    def shutdown(self, how: int) -> None:
+        self._socket.shutdown(how)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """What kazoo makes its connections with, and waits for them."""
+
+    def __init__(self, tls: ssl.SSLContext | None, host_count: int) -> None:
+        super().__init__()
+        self._tls = tls
+        self._host_count = host_count
+
+    def create_connection(
+        self, *, address: tuple[str, int], hostname: str, timeout: float, **_of_kazoo: object
+    ) -> BufferedSocket:
+        # A host that swallows packets may not cost the whole session while another one would answer.
+        timeout /= self._host_count
+        connected: socket.socket = create_tcp_connection(socket, address, timeout=timeout)
+        if self._tls is None:
+            return BufferedSocket(connected)
+        try:
+            connected.settimeout(timeout)
+            return BufferedSocket(self._tls.wrap_socket(connected, server_hostname=hostname))
+        except BaseException:
+            connected.close()
+            raise
+
+    def select(
+        self,
+        reading: list[Any],
+        writing: list[Any],
+        failing: list[Any],  # noqa: ARG002  kazoo asks for none
+        timeout: float | None = None,
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        buffered = [each for each in reading if isinstance(each, BufferedSocket) and each.pending()]
+        wait_ms = 0 if buffered else None if timeout is None else max(0, int(timeout * 1000))
+        poll = select.poll()
+        for each in reading:
+            poll.register(each, select.POLLIN)
+        for each in writing:
+            poll.register(each, select.POLLOUT)
+        events = dict(poll.poll(wait_ms))
+        readable = [each for each in reading if each in buffered or events.get(each.fileno())]
+        return readable, [each for each in writing if events.get(each.fileno())], []
