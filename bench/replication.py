@@ -89,11 +89,9 @@ def measure(record_bytes: int, rounds: int, byte_limit: int) -> dict[str, Any]:
         try:
             count = produce(leader, TOPIC, record_bytes, byte_limit, time_limit_s=120.0, acks="1")
             for number in range(-1, rounds):
-                steps = [("client", lambda: read(leader, count))]
-                folder = Path(name) / f"follower-{number}"
-                steps.append(("follower", lambda folder=folder: follow(leader, folder, count)))  # type: ignore[misc]
-                for what, step in steps if number % 2 else reversed(steps):
-                    figures = step()
+                for what in ("client", "follower") if number % 2 else ("follower", "client"):
+                    folder = Path(name) / f"follower-{number}"
+                    figures = read(leader, count) if what == "client" else follow(leader, folder, count)
                     figures["mb_per_s"] = count * record_bytes / figures["seconds"] / 1e6
                     found[what].append(figures)
                     print(f"round {number + 1} {record_bytes:5} B {what:8} {figures['mb_per_s']:7.1f} MB/s", flush=True)

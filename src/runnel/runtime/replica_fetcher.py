@@ -102,6 +102,9 @@ class ReplicaFetcher:
         self._clock = clock
         self._worker = worker
         self._followed: dict[Key, Followed] = {}
+        # Of those the ones that are asked for again later, and the ones of which the session does not know yet.
+        self._delayed: dict[Key, Followed] = {}
+        self._moved: dict[Key, None] = {}
         self._session: FollowerSession[Key, Wanted] = FollowerSession()
         self._changed = asyncio.Event()
         self._is_silent = False  # whether the log file knows that the leader cannot be reached
@@ -111,16 +114,23 @@ class ReplicaFetcher:
 
     def add(self, partition: Partition) -> None:
         """Fetch for a partition in its leader epoch of now."""
-        self._followed[partition.topic_id, partition.index] = Followed(partition)
+        key = partition.topic_id, partition.index
+        self._followed[key] = Followed(partition)
+        self._delayed.pop(key, None)
+        self._moved[key] = None
         self._changed.set()
 
     def remove(self, partition: Partition) -> None:
         """Fetch for it no more; what is on its way is dropped."""
-        self._followed.pop((partition.topic_id, partition.index), None)
+        key = partition.topic_id, partition.index
+        self._followed.pop(key, None)
+        self._delayed.pop(key, None)
+        self._moved.pop(key, None)
+        self._session.drop(key)
 
     def wake(self) -> None:
         """Try at once: the leader may be there again."""
-        for followed in self._followed.values():
+        for followed in self._delayed.values():
             followed.retry_ms = 0
         self._changed.set()
 
@@ -157,27 +167,30 @@ class ReplicaFetcher:
 
     async def _fetch(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        due = {key: followed for key, followed in self._followed.items() if followed.retry_ms <= now_ms}
-        if not due:
-            later = [followed.retry_ms for followed in self._followed.values()]
+        for key in [key for key, followed in self._delayed.items() if followed.retry_ms <= now_ms]:
+            del self._delayed[key]
+            self._moved[key] = None
+        if len(self._delayed) == len(self._followed):
+            later = [followed.retry_ms for followed in self._delayed.values()]
             await self._wait((min(later) - now_ms) / 1000 if later else None)
             return
         connection = await self._peer.connect()
         self._changed.clear()
-        response = await self._ask(connection, self._build(due))
-        if response is None:
-            return
-        await self._apply(connection, due, response)
+        for key in self._moved:
+            followed = self._followed[key]
+            storage = followed.partition.log
+            wanted = Wanted(followed.leader_epoch, *next_position(storage), storage.log_start_offset)
+            self._session.want(key, wanted)
+        self._moved.clear()
+        response = await self._ask(connection, self._build())
+        if response is not None:
+            await self._apply(connection, response)
 
     # --- ask
 
-    def _build(self, due: dict[Key, Followed]) -> FetchRequest:
+    def _build(self) -> FetchRequest:
         config = self._config()
-        wanted = {}
-        for key, followed in due.items():
-            storage = followed.partition.log
-            wanted[key] = Wanted(followed.leader_epoch, *next_position(storage), storage.log_start_offset)
-        session_id, epoch, named, forgotten = self._session.ask(wanted)
+        session_id, epoch, named, forgotten = self._session.ask()
         topics: dict[UUID, FetchRequestTopic] = {}
         for (topic_id, index), item in named.items():
             topic = topics.setdefault(topic_id, FetchRequestTopic(topic_id=topic_id))
@@ -227,7 +240,7 @@ class ReplicaFetcher:
 
     # --- apply
 
-    async def _apply(self, connection: Connection, due: dict[Key, Followed], response: FetchResponse) -> None:
+    async def _apply(self, connection: Connection, response: FetchResponse) -> None:
         if response.error_code:
             code = ErrorCode(response.error_code)
             if code not in _SESSION_ERRORS:
@@ -239,12 +252,12 @@ class ReplicaFetcher:
         appended = []
         for topic in response.responses:
             for answer in topic.partitions:
-                followed = due.get((topic.topic_id, answer.partition_index))
-                # Since it was asked for, the image may have said something else.
-                if followed is None or self._followed.get((topic.topic_id, answer.partition_index)) is not followed:
+                key = topic.topic_id, answer.partition_index
+                followed = self._followed.get(key)
+                # Since it was asked for, the image may have said something else; then it is asked for anew.
+                if followed is None or key in self._moved or not followed.is_current:
                     continue
-                if not followed.is_current:
-                    continue
+                self._moved[key] = None
                 if answer.error_code:
                     await self._react(connection, followed, ErrorCode(answer.error_code))
                     continue
@@ -303,6 +316,11 @@ class ReplicaFetcher:
             log.warning("%s cannot be fetched from broker %d: %s", name, leader_id, reason)
             followed.is_told = True
         followed.retry_ms = self._clock.monotonic_ms() + self._config().replica_fetch_backoff_ms
+        key = followed.partition.topic_id, followed.partition.index
+        if self._followed.get(key) is followed:
+            self._delayed[key] = followed
+            self._moved.pop(key, None)
+            self._session.drop(key)
 
     async def _reset(self, connection: Connection, followed: Followed) -> None:
         """The leader has nothing at the end of this log: begin or end where it does."""

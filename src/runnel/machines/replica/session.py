@@ -1,4 +1,7 @@
-"""A follower's side of incremental fetch sessions (KIP-227): it names only what changed since its last request."""
+"""A follower's side of incremental fetch sessions (KIP-227): it names only what changed since its last request.
+
+What a request costs grows with what changed and not with how many partitions there are.
+"""
 
 from collections.abc import Hashable, Mapping
 from typing import Generic, NamedTuple, TypeVar
@@ -21,21 +24,38 @@ class SessionRequest(NamedTuple, Generic[K, V]):
 
 
 class FollowerSession(Generic[K, V]):
-    """What a leader knows of the partitions that it is asked for."""
+    """What is wanted of a leader, and how much of that it knows."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._known: dict[K, V] = {}
+        self._wanted: dict[K, V] = {}
+        # What the leader does not know yet.
+        self._named: dict[K, V] = {}
+        self._forgotten: dict[K, None] = {}
 
-    def ask(self, wanted: Mapping[K, V]) -> SessionRequest[K, V]:
-        """The request by which the leader comes to know that `wanted` is wanted, and nothing else."""
-        if self._epoch == FIRST_EPOCH:
-            named, forgotten = dict(wanted), []
-        else:
-            named = {key: value for key, value in wanted.items() if self._known.get(key) != value}
-            forgotten = [key for key in self._known if key not in wanted]
-        self._known = dict(wanted)
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def want(self, key: K, value: V) -> None:
+        """Ask for something from the next request on, or for something else of it."""
+        if self._wanted.get(key) != value:
+            self._wanted[key] = self._named[key] = value
+            self._forgotten.pop(key, None)
+
+    def drop(self, key: K) -> None:
+        """Ask for it no more."""
+        if key in self._wanted:
+            del self._wanted[key]
+            self._named.pop(key, None)
+            self._forgotten[key] = None
+
+    def ask(self) -> SessionRequest[K, V]:
+        """The request by which the leader comes to know what is wanted, and nothing else."""
+        is_first = self._epoch == FIRST_EPOCH
+        named = dict(self._wanted) if is_first else self._named
+        forgotten = [] if is_first else list(self._forgotten)
+        self._named, self._forgotten = {}, {}
         return SessionRequest(self._id, self._epoch, named, forgotten)
 
     def answered(self, session_id: int) -> None:
@@ -49,4 +69,4 @@ class FollowerSession(Generic[K, V]):
     def reset(self) -> None:
         """Begin another session: the leader does not know this one, or nobody knows what it knows."""
         self._id, self._epoch = NO_SESSION, FIRST_EPOCH
-        self._known = {}
+        self._named, self._forgotten = {}, {}
