@@ -9,10 +9,12 @@ session. A request that is out of step is refused whole, and the client starts a
     (0, -1) or (id, -1)      full fetch; session `id`, if any, is closed
     (0, 0) or (id, 0)        full fetch; `id` is closed, a new session opens if a slot is free
     (id, n)                  incremental fetch; 70 if there is no such session, 71 if n is not next
+
+A follower has one session, which always finds room: it replaces the one that the follower had before.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from runnel.protocol.errors import ApiError, ErrorCode
 
@@ -49,10 +51,18 @@ class FetchPartition:
         return news
 
 
+class Closing(Protocol):
+    """Something that lives as long as a session."""
+
+    def close(self) -> None: ...
+
+
 class FetchSession:
     """The partitions that one client follows."""
 
-    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int, owner: Hashable | None = None) -> None:
+        self.owner = owner
+        self.attached: Closing | None = None
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
@@ -96,6 +106,7 @@ class FetchSessions:
         self._eviction_ms = eviction_ms
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}
+        self._owned: dict[Hashable, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -108,18 +119,19 @@ class FetchSessions:
         wanted: Sequence[FetchPartition],
         forgotten: Iterable[Key],
         uses_topic_ids: bool,
+        owner: Hashable | None = None,
     ) -> FetchContext:
-        """Find, open or close the session that a request speaks of."""
+        """Find, open or close the session that a request speaks of; `owner` is the follower that it comes from."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
-            session = self._open(now_ms, wanted, uses_topic_ids) if epoch == INITIAL_EPOCH else None
+            self._close(self._sessions.get(session_id))
+            session = self._open(now_ms, wanted, uses_topic_ids, owner) if epoch == INITIAL_EPOCH else None
             return FetchContext(wanted, session, incremental=False)
         session = self._in_step(session_id, epoch, uses_topic_ids)
         session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
         self._touch(session, now_ms)
         session.update(wanted, forgotten)
         if not session.partitions:
-            del self._sessions[session_id]
+            self._close(session)
             return FetchContext((), None, incremental=False)
         return FetchContext(tuple(session.partitions.values()), session, incremental=True)
 
@@ -135,13 +147,19 @@ class FetchSessions:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a session keeps to topic names or to topic ids")
         return session
 
-    def _open(self, now_ms: int, wanted: Sequence[FetchPartition], uses_topic_ids: bool) -> FetchSession | None:
-        if not wanted or not self._make_room(now_ms):
+    def _open(
+        self, now_ms: int, wanted: Sequence[FetchPartition], uses_topic_ids: bool, owner: Hashable | None
+    ) -> FetchSession | None:
+        if owner is not None:
+            self._close(self._owned.get(owner))
+        if not wanted or (owner is None and not self._make_room(now_ms)):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == 0:
             session_id = self._new_id()
-        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms)
+        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms, owner)
+        if owner is not None:
+            self._owned[owner] = session
         session.update(wanted, ())
         return session
 
@@ -149,11 +167,20 @@ class FetchSessions:
         if len(self._sessions) < self._slot_count_max:
             return True
         # `_touch` keeps the dictionary in order of last use.
-        stalest = next(iter(self._sessions.values()), None)
+        stalest = next((session for session in self._sessions.values() if session.owner is None), None)
         if stalest is None or now_ms - stalest.used_ms <= self._eviction_ms:
             return False
-        del self._sessions[stalest.session_id]
+        self._close(stalest)
         return True
+
+    def _close(self, session: FetchSession | None) -> None:
+        if session is None:
+            return
+        del self._sessions[session.session_id]
+        if session.owner is not None:
+            del self._owned[session.owner]
+        if session.attached is not None:
+            session.attached.close()
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
         session.used_ms = now_ms

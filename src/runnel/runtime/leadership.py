@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from runnel.base.clock import Clock
 from runnel.machines.controller.record import PartitionRecord
-from runnel.machines.replica.leader import LeaderReplica
+from runnel.machines.replica.leader import Beat, LeaderReplica
 
 if TYPE_CHECKING:
     from runnel.runtime.partition import Partition
@@ -75,16 +75,24 @@ class Leadership:
 
     def wrote(self, end_offset: int, size_bytes: int) -> None:
         """The log has grown by so many bytes."""
+        self.machine.on_append(self.own_end_offset)
         self.own_end_offset = end_offset
         self._unread_bytes += size_bytes
         self.settle()
 
-    def on_fetch(self, follower_id: int, broker_epoch: int, fetch_offset: int, log_start_offset: int) -> None:
-        """A follower has everything below `fetch_offset`."""
+    def on_fetch(
+        self,
+        follower_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        beat: Beat | None = None,
+    ) -> None:
+        """A follower has everything below `fetch_offset`; `beat` is the session that it fetches in."""
         partition, world = self._partition, self._world
         now_ms = world.clock.monotonic_ms()
         end_offset = partition.log.log_end_offset
-        self.machine.on_fetch(follower_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
+        self.machine.on_fetch(follower_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms, beat)
         self.settle()
         if follower_id not in self.machine.isr:
             isr = self.machine.decide_join(follower_id, partition.high_watermark, world.desk.is_eligible)

@@ -18,6 +18,7 @@ store names any of them it stands still, too, whatever the configuration says by
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from runnel.base.invariant import invariant
 
@@ -27,6 +28,15 @@ LONG_AGO_MS = -(2**62)
 
 IsEligible = Callable[[int, int], bool]
 """Whether a broker may be in an ISR in that epoch of its: it lives, is admitted, is not about to stop."""
+
+
+class Beat(Protocol):
+    """The fetch session that a partition is in. While nothing changes its fetches do not name the partition."""
+
+    @property
+    def fetched_ms(self) -> int:
+        """When the follower fetched last."""
+        ...
 
 
 @dataclass(slots=True)
@@ -41,6 +51,7 @@ class Progress:
     fetched_ms: int = LONG_AGO_MS
     # The leader's log end at the fetch before.
     seen_end_offset: int = 0
+    beat: Beat | None = None
 
 
 class LeaderReplica:
@@ -118,6 +129,7 @@ class LeaderReplica:
         log_start_offset: int,
         log_end_offset: int,
         now_ms: int,
+        beat: Beat | None = None,
     ) -> None:
         """A follower has fetched in this leader epoch, at an offset up to which its log agrees with this one."""
         progress = self.followers[follower_id]
@@ -131,6 +143,13 @@ class LeaderReplica:
         progress.broker_epoch = broker_epoch
         progress.fetched_ms = now_ms
         progress.seen_end_offset = log_end_offset
+        progress.beat = beat
+
+    def on_append(self, end_offset_before: int) -> None:
+        """The log has grown. Followers that had all of it were in sync whenever their sessions fetched."""
+        for progress in self.followers.values():
+            if progress.beat is not None and progress.end_offset >= end_offset_before:
+                progress.caught_up_ms = max(progress.caught_up_ms, progress.beat.fetched_ms)
 
     # What follows
 

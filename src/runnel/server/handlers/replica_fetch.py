@@ -1,25 +1,34 @@
 """What is special about the fetches of followers, and about consumers that a follower may serve."""
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from runnel.base.limits import FETCH_WAIT_MS_MAX
 from runnel.config.replication import RACK_AWARE_SELECTOR
 from runnel.machines.controller.record import NO_BROKER
+from runnel.machines.fetch_session import FetchContext, FetchPartition, Key
 from runnel.machines.replica.selector import Candidate, select_nearest
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition
+from runnel.runtime.fetch_wait import FetchWait
+from runnel.runtime.follower_watch import FollowerWatch
 from runnel.runtime.partition import NO_EPOCH, Partition
 from runnel.server.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from runnel.server.handlers.fetch_read import Read, diverges, locate_all, read_all, reply_bytes_max, topic_partition
 
 FIRST_VERSION_WITH_RACK = 11  # KIP-392
 CONSUMER = -1
 
 
 class Follower:
-    """The broker that a fetch comes from."""
+    """The broker that a fetch comes from; its lane is the one of its fetchers that asks."""
 
-    __slots__ = ("broker_epoch", "broker_id")
+    __slots__ = ("broker_epoch", "broker_id", "lane")
 
-    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+    def __init__(self, broker_id: int, broker_epoch: int, client_id: str | None) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
+        self.lane = broker_id, client_id
 
     def check(self, partition: Partition, wanted: FetchRequestPartition) -> None:
         """Refuse who is no replica of a partition that this broker leads, or follows another leader epoch."""
@@ -31,12 +40,28 @@ class Follower:
             # It may have been told of its assignment before this broker was, and tries again.
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.broker_id} is no replica of {partition.name}")
 
-    def note(self, partition: Partition, wanted: FetchRequestPartition) -> None:
-        """Take note of what the follower has, after its log was found to agree with this one."""
-        if partition.leadership is not None:
+    def locate(self, ctx: RequestContext, read: Read, left_bytes: int, nothing_yet: bool) -> None:
+        """Find what the follower has not got yet, committed or not, or where its log is another one."""
+        wanted: FetchRequestPartition = read.asked.wanted
+        partition = read.partition = ctx.broker.replicas.get(*topic_partition(ctx, read.asked.key))
+        self.check(partition, wanted)
+        storage, reply = partition.log, read.reply
+        reply.high_watermark, reply.log_start_offset = partition.high_watermark, storage.log_start_offset
+        if wanted.last_fetched_epoch >= 0 and diverges(partition, wanted, reply):
+            return
+        limit = min(wanted.partition_max_bytes, left_bytes)
+        read.range = storage.locate(wanted.fetch_offset, limit, storage.log_end_offset, nothing_yet)
+
+    def note(self, reads: Sequence[Read], watch: FollowerWatch) -> None:
+        """Believe the follower what it has, where its log agrees with this one; it hears what is committed by that."""
+        for read in reads:
+            partition, wanted = read.partition, read.asked.wanted
+            if read.is_urgent or partition is None or partition.leadership is None:
+                continue
             partition.leadership.on_fetch(
-                self.broker_id, self.broker_epoch, wanted.fetch_offset, wanted.log_start_offset
+                *(self.broker_id, self.broker_epoch, wanted.fetch_offset, wanted.log_start_offset), beat=watch
             )
+            read.reply.high_watermark = partition.high_watermark
 
 
 def follower_of(ctx: RequestContext, request: FetchRequest) -> Follower | None:
@@ -55,7 +80,65 @@ def follower_of(ctx: RequestContext, request: FetchRequest) -> Follower | None:
     broker = ctx.broker.image.brokers.get(broker_id)
     if broker is not None and NO_EPOCH != epoch < broker.epoch:
         raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is in epoch {broker.epoch}, not {epoch}")
-    return Follower(broker_id, epoch)
+    return Follower(broker_id, epoch, ctx.header.client_id)
+
+
+async def serve_follower(
+    ctx: RequestContext,
+    request: FetchRequest,
+    follower: Follower,
+    context: FetchContext,
+    named: Sequence[Key],
+    forgotten: Sequence[Key],
+) -> list[Read]:
+    """What a follower is told: of the partitions of its session those that have news."""
+    session = context.session
+    watch = session.attached if session is not None and isinstance(session.attached, FollowerWatch) else FollowerWatch()
+    if session is not None:
+        session.attached = watch
+    try:
+        watch.begin(ctx.broker.clock.monotonic_ms(), named, forgotten)
+        partitions = {asked.key: asked for asked in context.partitions} if session is None else session.partitions
+        reads = _look(ctx, request, follower, watch, partitions)
+        follower.note(reads, watch)
+        missing_bytes = min(request.min_bytes, reply_bytes_max(ctx, request)) - sum(
+            read.range.size_bytes for read in reads
+        )
+        if missing_bytes > 0 and request.max_wait_ms > 0 and not any(read.is_urgent for read in reads):
+            wait = FetchWait(missing_bytes)
+            ctx.connection.when_ending(wait.disturbed)
+            await watch.wait(wait, min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000)
+            reads = _look(ctx, request, follower, watch, partitions)
+        await read_all(ctx, reads)
+        for read in reads:
+            if _is_told(read):
+                watch.told(read.asked.key)
+        return [read for read in reads if read.is_news or not context.incremental]
+    finally:
+        if session is None:
+            watch.close()
+
+
+def _look(
+    ctx: RequestContext,
+    request: FetchRequest,
+    follower: Follower,
+    watch: FollowerWatch,
+    partitions: Mapping[Key, FetchPartition],
+) -> list[Read]:
+    asked = [partitions[key] for key in watch.news() if key in partitions]
+    reads = locate_all(ctx, request, asked, partial(follower.locate, ctx))
+    for read in reads:
+        if read.partition is not None:
+            watch.look(read.asked.key, read.partition)
+    return reads
+
+
+def _is_told(read: Read) -> bool:
+    """Whether nothing is left to tell; what did not fit into a reply is looked at again with the next."""
+    if read.is_urgent or read.range.size_bytes or read.partition is None:
+        return True  # the follower comes back with another position
+    return bool(read.asked.wanted.fetch_offset >= read.partition.log.log_end_offset)
 
 
 def check_consumer(ctx: RequestContext, partition: Partition, wanted: FetchRequestPartition) -> None:
