@@ -79,6 +79,8 @@ class ZooKeeperStore:
         self._inbox: list[str | _Commit] = []
         self._in_flight: dict[_Commit, None] = {}
         self._must_read_all = False
+        self._is_closed = False
+        self._link_count = 0
         self._arrived = asyncio.Event()
         self._connected = asyncio.Event()
         self._refused = asyncio.Event()
@@ -134,10 +136,13 @@ class ZooKeeperStore:
         await self._connected.wait()
 
     async def close(self) -> None:
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._give_up(NotConnectedError("the store was closed"))
+        self._give_up(OutcomeUnknown("the store was closed during a commit"))
+        self._state = SessionState.EXPIRED
+        self._lease.end()
         await self._link.close()
 
     # --- commits
@@ -194,10 +199,14 @@ class ZooKeeperStore:
             self._put(path)
 
     def _on_link(self, state: SessionState) -> None:
+        if self._is_closed:
+            return
+        self._link_count += 1
         self._inbox.clear()
         self._must_read_all = state is SessionState.CONNECTED
         if state is SessionState.CONNECTED:
-            self._lease.connect(self._link.connect_sent_ms, self._link.session_timeout_ms)
+            if self._state is not SessionState.EXPIRED:
+                self._renew_lease()
             self._arrived.set()
             return
         self._connected.clear()
@@ -205,6 +214,9 @@ class ZooKeeperStore:
             self._lease.end()
         self._give_up(OutcomeUnknown("the connection to ZooKeeper broke during a commit"))
         self._move(state)
+
+    def _renew_lease(self) -> None:
+        self._lease.connect(self._link.connect_sent_ms, self._link.session_timeout_ms)
 
     def _give_up(self, doubt: OutcomeUnknown) -> None:
         in_flight, self._in_flight = self._in_flight, {}
@@ -260,6 +272,7 @@ class ZooKeeperStore:
 
     async def _read_all(self) -> None:
         self._must_read_all = False
+        link_count = self._link_count
         await self._make_root()
         await self._ask(self._nothing())
         await self._ask(AddWatch(self._root or "/"))
@@ -269,7 +282,10 @@ class ZooKeeperStore:
         changes = difference(self._shadow.nodes, shadow.nodes)
         self._shadow = shadow
         self._tell(changes)
-        if not self._must_read_all:
+        if link_count == self._link_count:
+            if self._state is SessionState.EXPIRED:
+                # Not before: nobody may take the lease of this session for that of the one before it.
+                self._renew_lease()
             self._move(SessionState.CONNECTED)
             self._connected.set()
 

@@ -133,6 +133,8 @@ class Link:
         try:
             self._client.stop()
             self._client.close()
+        except Exception as error:
+            logging.getLogger("runnel.zookeeper").warning("the session with ZooKeeper was not ended: %r", error)
         finally:
             cut.cancel()
 
