@@ -30,6 +30,7 @@ class Lazy(NamedTuple):
 COMMANDS = {
     "start": Lazy("runnel.cli.start", "start", "Run a broker in the foreground."),
     "zookeeper": Lazy("runnel.cli.zookeeper", "zookeeper", "Run a ZooKeeper server for a cluster of brokers."),
+    "cluster": Lazy("runnel.cli.cluster", "cluster", "Start, look at and stop a cluster on this machine."),
     "topic": Lazy("runnel.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
     "produce": Lazy("runnel.cli.produce", "produce", "Write lines from stdin or files to a topic."),
     "consume": Lazy("runnel.cli.consume", "consume", "Print the records of a topic."),
