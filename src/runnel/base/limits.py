@@ -257,3 +257,6 @@ FETCHER_GATHER_S = 0.01
 
 # How many bytes a fetcher appends before others have the event loop.
 FETCHER_TURN_BYTES_MAX = 2 * MIB
+# Copying metadata into ZooKeeper: paths and values in one commit. A server takes a megabyte at once (`jute.maxbuffer`),
+# with some tens of bytes more for each node.
+MIGRATION_COMMIT_BYTES_MAX = MIB // 4

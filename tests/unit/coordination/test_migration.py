@@ -1,0 +1,103 @@
+"""Copying metadata from one store into another."""
+
+import asyncio
+import json
+
+import pytest
+
+from runnel.base.limits import MIGRATION_COMMIT_BYTES_MAX
+from runnel.coordination.layout import CLUSTER_ID
+from runnel.coordination.memory import MemoryStore
+from runnel.coordination.migration import MigrationRefused, copy_metadata
+from runnel.coordination.store import Create, OutcomeUnknown
+
+
+def cluster(name: str) -> Create:
+    return Create(CLUSTER_ID, json.dumps({"version": "1", "id": name}).encode())
+
+
+async def store_with(*creates: Create) -> MemoryStore:
+    store = MemoryStore()
+    if creates:
+        await store.commit(creates)
+    return store
+
+
+def values(nodes: dict) -> dict[str, bytes]:  # type: ignore[type-arg]
+    return {path: node.value for path, node in nodes.items()}
+
+
+def test_everything_is_copied() -> None:
+    async def scenario() -> None:
+        source = await store_with(cluster("a"), Create("/brokers/topics/t", b"1"), Create("/config/topics/t", b"2"))
+        target, counts = MemoryStore(), []
+        await copy_metadata(source, target, counts.append)
+        assert values(await target.tree("/")) == values(await source.tree("/"))
+        assert sum(counts) == len(await target.tree("/"))
+
+    asyncio.run(scenario())
+
+
+def test_much_is_copied_in_several_commits() -> None:
+    async def scenario() -> None:
+        value = bytes(MIGRATION_COMMIT_BYTES_MAX // 3)
+        source = await store_with(cluster("a"), *(Create(f"/config/topics/t{number}", value) for number in range(7)))
+        target, counts = MemoryStore(), []
+        await copy_metadata(source, target, counts.append)
+        assert values(await target.tree("/")) == values(await source.tree("/"))
+        assert len(counts) >= 4
+
+    asyncio.run(scenario())
+
+
+def test_a_copy_that_was_cut_is_made_again() -> None:
+    class Breaking(MemoryStore):
+        """Breaks after its first commit."""
+
+        commits = 0
+
+        async def commit(self, operations) -> None:  # type: ignore[no-untyped-def]
+            self.commits += 1
+            if self.commits == 2:
+                raise OutcomeUnknown("cut")
+            await super().commit(operations)
+
+    async def scenario() -> None:
+        value = bytes(MIGRATION_COMMIT_BYTES_MAX // 2)
+        source = await store_with(cluster("a"), *(Create(f"/config/topics/t{number}", value) for number in range(5)))
+        target = Breaking()
+        with pytest.raises(OutcomeUnknown):
+            await copy_metadata(source, target, lambda _: None)
+        assert len(await target.tree("/")) < len(await source.tree("/"))
+        await copy_metadata(source, target, lambda _: None)
+        assert values(await target.tree("/")) == values(await source.tree("/"))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [
+        ([cluster("b")], "belongs to cluster b already"),
+        ([cluster("a"), Create("/config/topics/t", b"other")], "/config/topics/t is there already"),
+        ([Create("/config/topics/t", b"1")], "no cluster id"),
+    ],
+)
+def test_what_is_there_is_not_overwritten(there: list[Create], reason: str) -> None:
+    async def scenario() -> None:
+        source = await store_with(cluster("a"), Create("/config/topics/t", b"1"), Create("/config/topics/u", b"2"))
+        target = await store_with(*there)
+        before = await target.tree("/")
+        with pytest.raises(MigrationRefused, match=reason):
+            await copy_metadata(source, target, lambda _: None)
+        assert await target.tree("/") == before
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_was_never_started_has_nothing_to_copy() -> None:
+    async def scenario() -> None:
+        with pytest.raises(MigrationRefused, match="never been started"):
+            await copy_metadata(MemoryStore(), MemoryStore(), lambda _: None)
+
+    asyncio.run(scenario())
