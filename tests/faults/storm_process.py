@@ -1,0 +1,141 @@
+"""Three ZooKeeper servers and three brokers, each a process that can be killed, stopped for a while and cut off."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.faults.storm_network import Network
+
+READY_TIMEOUT_S = 90
+SERVER_COUNT = 3
+BROKER_COUNT = 3
+
+
+class Member:
+    """One process of the cluster, which starts again with the same words."""
+
+    def __init__(self, name: str, arguments: Sequence[str], folder: Path, network: Network) -> None:
+        self.name = name
+        self.is_paused = False
+        self._command = [*network.prefix(name), sys.executable, "-m", "runnel.cli.main", *arguments]
+        self._log = folder / f"{name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def launch(self) -> None:
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log)
+
+    def wait_until_ready(self) -> None:
+        output = self._process and self._process.stdout
+        assert output is not None
+        is_told = select.select([output], [], [], READY_TIMEOUT_S)[0]
+        line = output.readline() if is_told else b""
+        assert b" ready on " in line, f"{self.name}: {self.log[-3000:]}"
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_until_ready()
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._end()
+
+    def stop(self) -> None:
+        self._signal(signal.SIGTERM)
+        self._end()
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+        self.is_paused = False
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def _end(self) -> None:
+        assert self._process is not None
+        self._process.wait(READY_TIMEOUT_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self.is_paused = False
+
+
+class Cluster:
+    """All members, and how clients reach them."""
+
+    def __init__(self, folder: Path, network: Network, options: Mapping[str, str]) -> None:
+        self.network = network
+        numbers = range(1, SERVER_COUNT + 1)
+        ports = {number: [network.port() for _ in range(3)] for number in numbers}
+        hosts = {number: network.host(f"zookeeper-{number}") for number in numbers}
+        ensemble = ",".join(f"{number}={hosts[number]}:{ports[number][1]}:{ports[number][2]}" for number in numbers)
+        connect = ",".join(f"{hosts[number]}:{ports[number][0]}" for number in numbers)
+        self.servers = {
+            number: Member(
+                f"zookeeper-{number}",
+                [
+                    *("zookeeper", "start", "--data", str(folder / f"zookeeper-{number}")),
+                    *("--listen", f"{hosts[number]}:{ports[number][0]}", "--id", str(number), "--servers", ensemble),
+                ],
+                folder,
+                network,
+            )
+            for number in numbers
+        }
+        self.addresses = {
+            number: f"{network.host(f'broker-{number}')}:{network.port()}" for number in range(1, BROKER_COUNT + 1)
+        }
+        self.brokers = {
+            number: Member(
+                f"broker-{number}",
+                [
+                    *("start", "--data", str(folder / f"broker-{number}"), "--listen", address),
+                    *_settings({"node.id": str(number), "zookeeper.connect": connect, **options}),
+                ],
+                folder,
+                network,
+            )
+            for number, address in self.addresses.items()
+        }
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(self.addresses.values())
+
+    @property
+    def members(self) -> list[Member]:
+        return [*self.servers.values(), *self.brokers.values()]
+
+    def start(self) -> None:
+        for group in (self.servers, self.brokers):
+            for member in group.values():
+                member.launch()
+            for member in group.values():
+                member.wait_until_ready()
+
+    def end(self) -> None:
+        for member in self.members:
+            if member.is_running:
+                member.kill()
+
+
+def _settings(options: Mapping[str, str]) -> list[str]:
+    return [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
