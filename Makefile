@@ -51,6 +51,9 @@ crash: $(VENV)/.dev     ## a hundred thousand storage faults in memory; CASES an
 kill: $(VENV)/.dev      ## a broker killed 200 times under load; ROUNDS and SEED choose others
 	$(BIN)/python -m tests.faults.kill_loop --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
+storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
+	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)
+
 lint: $(VENV)/.dev      ## ruff and mypy
 	$(BIN)/ruff check src tests bench examples setup.py
 	$(BIN)/ruff format --check src tests bench examples setup.py

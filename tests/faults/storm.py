@@ -24,7 +24,7 @@ from tests.faults.storm_network import Namespaces, Network, can_make_namespaces
 from tests.faults.storm_process import Cluster, Member
 
 from runnel.sim.check import check, summary
-from runnel.sim.history import OK, History
+from runnel.sim.history import OK, History, write_history
 
 TOPIC = "storm"
 PARTITION_COUNT = 6
@@ -49,6 +49,7 @@ class Storm:
     """A cluster, its clients, and what happens to them."""
 
     def __init__(self, folder: Path, network: Network, seed: int) -> None:
+        self.folder = folder
         self.random = Random(seed)
         self.network = network
         self.cluster = Cluster(folder, network, OPTIONS)
@@ -170,6 +171,7 @@ class Storm:
         self._complain()
         events = [event for client in self.clients for event in client.recorder.events]
         self.events = sorted(events, key=lambda event: float(str(event["time_ms"])))
+        write_history(self.events, self.folder / "history.jsonl")
 
     def _wait_until_healed(self) -> None:
         deadline_s = time.monotonic() + HEALING_TIMEOUT_S
@@ -211,6 +213,7 @@ def main() -> int:
         parser.error("network namespaces cannot be made here")
     with tempfile.TemporaryDirectory(prefix="runnel-storm-") as temporary:
         folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         storm = Storm(folder, Namespaces() if options.network else Network(), options.seed)
         storm.run(options.minutes * 60)
     return report(storm)
