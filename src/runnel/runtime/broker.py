@@ -158,6 +158,7 @@ class Broker:
             self.metrics,
         )
         self.metadata.listen(self._on_records)
+        self.replicas.review()
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
             FETCH_SESSION_EVICTION_MS,

@@ -123,6 +123,10 @@ class Replicas:
         self._assume_role(partition, record, replicas)
         return True
 
+    def review(self) -> None:
+        """Look at everything again soon: the image may have changed before anybody told of its changes."""
+        self.on_records([ConfigRecord(ConfigKind.TOPIC, name, {}) for name in {*self._image.topics, *self._topics}])
+
     def retry_missing(self) -> None:
         """Try again soon to open the logs that could not be opened; a full disk may have room again."""
         for topic in self._image.topics.values():

@@ -102,6 +102,24 @@ class Member:
         self.fs.kill()
         await server.stop()
 
+    async def crash(self) -> None:
+        """End it as SIGKILL does, with its connections and its session, and without a word to the others."""
+        assert self.server is not None
+        assert self.store is not None
+        server, self.server = self.server, None
+        broker = server.broker
+        for task in broker._tasks:
+            task.cancel()
+        await asyncio.gather(*broker._tasks, return_exceptions=True)
+        broker._tasks = []
+        self.fs.kill()
+        await self.store.close()
+        broker._store = None
+        await broker.fetchers.stop()
+        await broker.isr.stop()
+        await broker.groups.stop()
+        await server.stop()
+
     async def ask(self) -> Connection:
         assert self.server is not None
         (listener,) = self.server.endpoints
@@ -158,6 +176,11 @@ class Cluster:
             if member.server is not None:
                 await member.server.broker.replicas.settled()
         return topic_id
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        servers = [member.server for member in self.members.values() if member.server is not None]
+        return [f"{each.host}:{each.port}" for server in servers for each in server.endpoints]
 
     def state(self, topic: str = "t", index: int = 0) -> PartitionRecord:
         return self.metadata.image.topics[topic].leadership[index]
@@ -217,10 +240,10 @@ def stored(member: Member, topic: str = "t", index: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def running(count: int, **settings: str) -> AsyncIterator[Cluster]:
-    """A cluster from start to stop."""
+async def running(count: int, *, is_governed: bool = False, **settings: str) -> AsyncIterator[Cluster]:
+    """A cluster from start to stop; one that is governed has a controller of its own."""
     cluster = Cluster(count, **settings)
-    await cluster.begin()
+    await (cluster.metadata.load() if is_governed else cluster.begin())
     try:
         for member in cluster.members.values():
             await member.start()
