@@ -13,6 +13,11 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 # hundred bytes; a group of changes may come to be twice this.
 RECORDS_PER_COMMIT_MAX = 500
 
+# How often the controller decides again because a leader was faster, and how long it rests before it settles again.
+# Leaders write a partition's state when its ISR changes, which is rare, so the second attempt succeeds.
+DECISION_ATTEMPTS_MAX = 20
+SETTLE_AGAIN_S = 0.01
+
 # Elements of all arrays of one request. Reading two hundred thousand takes a fifth of a second, which others wait; the
 # largest honest requests name each partition that a client reads, some ten thousands.
 REQUEST_ELEMENTS_MAX = 200_000

@@ -159,6 +159,9 @@ class Broker:
         )
         self.metadata.listen(self._on_records)
         self.replicas.review()
+        self._start_care()
+
+    def _start_care(self) -> None:
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
             FETCH_SESSION_EVICTION_MS,

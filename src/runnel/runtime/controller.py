@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID, uuid4
 
-from runnel.base.limits import RECORDS_PER_COMMIT_MAX
+from runnel.base.limits import DECISION_ATTEMPTS_MAX, RECORDS_PER_COMMIT_MAX
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, OutcomeUnknown
 from runnel.machines.controller.election import Election, RuleOf
@@ -140,7 +140,7 @@ class Controller:
         return records
 
     async def _commit_decision(self, decide: Callable[[], list[Record]], validate_only: bool) -> list[Record]:
-        while True:
+        for _ in range(DECISION_ATTEMPTS_MAX):
             self.check()
             records = decide()
             if validate_only:
@@ -156,3 +156,4 @@ class Controller:
                 log.error("the metadata could not be written: %s", error)
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata could not be written") from error
             return records
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "Others change the same things all the time.")

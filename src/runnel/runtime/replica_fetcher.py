@@ -162,7 +162,9 @@ class ReplicaFetcher:
     async def _wait(self, timeout_s: float | None) -> None:
         """Wait for a change, for so long at most."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), timeout_s)
+            # Not asyncio.wait_for: in Python 3.11 it forgets a cancellation that comes together with the change.
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
         self._changed.clear()
 
     async def _fetch(self) -> None:

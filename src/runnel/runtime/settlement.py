@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from runnel.base.limits import SETTLE_AGAIN_S
 from runnel.config.broker import BrokerConfig
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import (
@@ -92,6 +93,7 @@ class Settlement:
             # A leader was faster, or there is another controller. The image knows.
             self._is_everything_due = True
             self._due.set()
+            await asyncio.sleep(SETTLE_AGAIN_S)
         except OutcomeUnknown:
             self._is_everything_due = True  # and done when the store is back
         except StorageError as error:

@@ -1,0 +1,238 @@
+"""Brokers that join, lead, stop, die and come back, over one metadata tree."""
+
+import asyncio
+import json
+
+import pytest
+from tests.unit.runtime.members import Members, members
+
+from runnel.coordination.layout import CONTROLLER_EPOCH, broker_path, node_of
+from runnel.coordination.store import ANY_VERSION, Create, Delete, Put
+from runnel.machines.controller.election import Election
+from runnel.machines.controller.move import Move
+from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerRecord
+from runnel.machines.controller.topic import NewTopic
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.runtime.registration import DuplicateBroker
+
+
+def leads(cluster: Members, broker_id: int, name: str = "t") -> bool:
+    return cluster.brokers[broker_id].replicas.get(name, 0).is_leader
+
+
+async def test_the_first_broker_is_the_controller_and_admits_the_others() -> None:
+    async with members(3, 1, 2) as cluster:
+        for broker in cluster.brokers.values():
+            assert broker.image.controller_id == 3
+            assert sorted(broker.image.brokers) == [1, 2, 3]
+            assert all(broker.image.is_live(each) for each in (1, 2, 3))
+        assert len({broker.cluster_id for broker in cluster.brokers.values()}) == 1
+
+
+async def test_only_the_controller_decides() -> None:
+    async with members(1, 2) as cluster:
+        with pytest.raises(ApiError) as caught:
+            await cluster.brokers[2].controller.create_topic(NewTopic("t", 1, 1), cluster.brokers[2].topic_defaults)
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER
+        await cluster.create([1, 2])
+        await cluster.until(lambda: leads(cluster, 1) and not leads(cluster, 2))
+
+
+async def test_a_dead_leader_is_succeeded_and_comes_back_as_a_follower() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([2, 3, 1])
+        await cluster.kill(2)
+        await cluster.until(lambda: cluster.state().leader == 3)
+        assert (cluster.state().leader_epoch, cluster.state().isr) == (1, (3, 1))
+        await cluster.until(lambda: leads(cluster, 3))
+        await cluster.start(2)
+        assert cluster.state().leader == 3
+        assert not leads(cluster, 2)
+
+
+async def test_a_dead_controller_is_succeeded_by_another_with_a_higher_epoch() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([1, 2, 3])
+        epoch = cluster.image.controller_epoch
+        await cluster.kill(1)
+        await cluster.until(lambda: cluster.image.controller_id in (2, 3) and cluster.state().leader == 2)
+        assert cluster.image.controller_epoch == epoch + 1
+        await cluster.create([3], name="u")
+
+
+async def test_an_old_controller_can_write_nothing() -> None:
+    """It has not heard yet that there is another, and goes on with what it was about to write."""
+    async with members(1, 2) as cluster:
+        await cluster.create([1, 2])
+        old, epoch = cluster.brokers[1], cluster.image.controller_epoch + 1
+        cluster.stores[1].hold_news()
+        path, value = node_of(ControllerRecord(2, epoch))
+        raised = Put(CONTROLLER_EPOCH, str(epoch).encode(), cluster.tree.nodes[CONTROLLER_EPOCH].version)
+        await cluster.stores[2].commit([raised, Delete(path, ANY_VERSION)])
+        await cluster.stores[2].commit([Create(path, value)])
+        before = dict(cluster.tree.nodes)
+        assert old.membership.election.is_controller
+        with pytest.raises(ApiError) as caught:
+            await old.controller.create_topic(NewTopic("u", 1, 1), old.topic_defaults)
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER
+        assert dict(cluster.tree.nodes) == before
+
+
+async def test_a_broker_that_stops_hands_over_first() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([2, 3], [3, 2])
+        await cluster.create([2], name="u")
+        seen = []
+        cluster.brokers[1].metadata.listen(
+            lambda _: seen.append((2 in cluster.brokers[1].image.brokers, cluster.state().leader))
+        )
+        await cluster.stop(2)
+        assert (True, 3) in seen, "another led while it was still there"
+        await cluster.until(lambda: 2 not in cluster.image.brokers)
+        assert (cluster.state(0).leader, cluster.state(0).isr) == (3, (3,))
+        assert (cluster.state(1).leader, cluster.state(1).isr) == (3, (3,))
+        await cluster.until(lambda: cluster.state(name="u").elr == (2,))
+        await cluster.start(2)
+        assert (cluster.state(name="u").leader, cluster.state(name="u").isr) == (2, (2,))
+
+
+async def test_the_controller_hands_over_to_itself_last() -> None:
+    async with members(1, 2) as cluster:
+        await cluster.create([1, 2])
+        await cluster.stop(1)
+        await cluster.until(lambda: cluster.image.controller_id == 2)
+        assert cluster.state().leader == 2
+
+
+async def test_who_stopped_cleanly_keeps_its_eligibility_and_who_was_killed_does_not() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([2], [3])
+        await cluster.stop(2)
+        await cluster.kill(3)
+        await cluster.until(lambda: cluster.state(1).leader == NO_BROKER)
+        before = [cluster.state(index).leader_epoch for index in (0, 1)]
+        clean = await cluster.start(2)
+        unclean = await cluster.start(3)
+        assert clean.image.brokers[2].is_clean
+        assert not unclean.image.brokers[3].is_clean
+        assert [cluster.state(index).leader for index in (0, 1)] == [2, 3]
+        assert [cluster.state(index).leader_epoch for index in (0, 1)] == [before[0] + 1, before[1] + 1]
+
+
+async def test_a_session_that_ends_costs_leadership_and_the_broker_registers_again() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([2, 3])
+        await cluster.create([2], name="u")
+        epoch = cluster.image.brokers[2].epoch
+        cluster.stores[2].expire()
+        assert not leads(cluster, 2), "before it registers again"
+        await cluster.until(lambda: cluster.image.is_live(2) and cluster.image.brokers[2].epoch > epoch)
+        assert cluster.image.brokers[2].is_clean, "it never stopped, so it lost nothing"
+        await cluster.until(lambda: cluster.state().leader == 3 and leads(cluster, 2, name="u"))
+
+
+async def test_a_controller_whose_session_ends_stands_again() -> None:
+    async with members(1) as cluster:
+        await cluster.create([1])
+        cluster.stores[1].expire()
+        await cluster.until(lambda: leads(cluster, 1) and cluster.image.controller_id == 1)
+        await cluster.create([1], name="u")
+
+
+async def test_two_brokers_of_one_id_are_told_where_the_other_is() -> None:
+    async with members(1, 2) as cluster:
+        cluster.disks[2] = type(cluster.disks[2])()
+        with pytest.raises(DuplicateBroker, match=r"broker 2 is running already, at 127\.0\.0\.1:2;"):
+            await cluster.start(2, initial_broker_registration_timeout_ms="50")
+        assert cluster.image.is_live(2)
+
+
+async def test_a_broker_waits_for_the_session_of_its_predecessor() -> None:
+    async with members(1) as cluster:
+        await cluster.start(2)
+        epoch = cluster.image.brokers[2].epoch
+        old = cluster.brokers.pop(2)
+        cluster.disks[2] = type(cluster.disks[2])()
+        starting = asyncio.ensure_future(cluster.start(2))
+        await asyncio.sleep(0.02)
+        assert not starting.done()
+        old.membership._is_leaving = True
+        await old.stop()
+        await starting
+        assert cluster.image.brokers[2].epoch > epoch
+
+
+async def test_partitions_move_to_other_brokers_and_back() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([1, 2])
+        controller = cluster.controller.controller
+        assert await controller.move_partitions("t", [Move(0, [2, 1])], may_change_factor=True) == {}
+        assert cluster.image.topics["t"].assignment == ((2, 1),)
+        await controller.elect_leader("t", 0, Election.PREFERRED)
+        assert cluster.state().leader == 2
+        await controller.move_partitions("t", [Move(0, [2])], may_change_factor=True)
+        assert cluster.image.topics["t"].assignment == ((2,),)
+        assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
+        errors = await controller.move_partitions("t", [Move(0, None)], may_change_factor=True)
+        assert errors[0].code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+async def test_leaders_go_back_to_the_brokers_that_should_lead() -> None:
+    async with members(1, 2, leader_imbalance_check_interval_seconds="1") as cluster:
+        await cluster.create([2, 1])
+        await cluster.controller.controller.move_partitions("t", [Move(0, [1, 2])], may_change_factor=True)
+        await cluster.until(lambda: cluster.state().leader == 1)
+
+
+async def test_an_unclean_leader_is_elected_once_the_topic_allows_it() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([2, 3])
+        await cluster.kill(3)
+        await cluster.until(lambda: cluster.state().isr == (2,))
+        await cluster.kill(2)
+        await cluster.start(3)
+        assert cluster.state().leader == NO_BROKER
+        await cluster.controller.controller.write_config(
+            ConfigKind.TOPIC, "t", lambda _: {"unclean.leader.election.enable": "true"}, validate_only=False
+        )
+        await cluster.until(lambda: cluster.state().leader == 3)
+
+
+async def test_a_broker_that_is_gone_for_good_is_forgotten() -> None:
+    async with members(1, 2) as cluster:
+        controller = cluster.controller.controller
+        with pytest.raises(ApiError):
+            await controller.unregister_broker(2)
+        await cluster.stop(2)
+        await cluster.until(lambda: 2 not in cluster.image.brokers)
+        await controller.unregister_broker(2)
+        assert not cluster.image.is_known(2)
+
+
+async def test_a_controller_that_cannot_reach_the_store_says_so_and_settles_later() -> None:
+    async with members(1, 2) as cluster:
+        await cluster.create([2, 1])
+        cluster.stores[1].suspend()
+        with pytest.raises(ApiError) as caught:
+            await cluster.create([1], name="u")
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER
+        await cluster.kill(2)
+        assert cluster.state().leader == 2
+        cluster.stores[1].resume()
+        await cluster.until(lambda: cluster.state().leader == 1)
+
+
+async def test_a_registration_whose_answer_was_lost_is_found() -> None:
+    async with members(1, 2) as cluster:
+        store = cluster.stores[2]
+        store.suspend()
+        await cluster.stores[1].commit([])
+        store._is_expired = True
+        store._tree.end_session(store)
+        store.resume()
+        store.lose_next_answer()
+        await cluster.until(lambda: store.session_state.value == "suspended")
+        registered = json.loads(cluster.tree.nodes[broker_path(2)].value)["incarnation"]
+        store.resume()
+        await cluster.until(lambda: cluster.image.is_live(2))
+        assert cluster.image.brokers[2].incarnation == registered
