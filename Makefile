@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups simulate-groups simulate fuzz crash kill lint bench format docs clean
+.PHONY: help demo test test-slow test-groups simulate-groups simulate fuzz crash kill storm lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
