@@ -8,6 +8,7 @@ def explain(error: Exception) -> str | None:
     # Imported here, where the modules that could have raised these are loaded already.
     from runnel.client.error import ClientError
     from runnel.config.error import ConfigError
+    from runnel.coordination.migration import MigrationRefused
     from runnel.coordination.store import StoreUnreachableError
     from runnel.coordination.zookeeper_server import ZooKeeperMissingError
     from runnel.protocol.errors import ApiError, RemoteProtocolError
@@ -22,5 +23,5 @@ def explain(error: Exception) -> str | None:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
     known = (ApiError, ClientError, ConfigError, ForeignFolder, RecordError, RemoteProtocolError, SparkSourceError)
-    of_stores = (StorageError, StoreUnreachableError, ZooKeeperMissingError)
+    of_stores = (MigrationRefused, StorageError, StoreUnreachableError, ZooKeeperMissingError)
     return " ".join(str(error).split()) if isinstance(error, (*known, *of_stores)) else None

@@ -49,14 +49,14 @@ def start(config_file: Path | None, data: str | None, listen: str | None, settin
     from runnel.config.load import load_broker_config
 
     _configure_logging()
-    config = load_broker_config(config_file, os.environ, _overrides(data, listen, settings))
+    config = load_broker_config(config_file, os.environ, overrides(data, listen, settings))
     for notice in config.notices:
         log.warning("%s", notice)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(config))
 
 
-def _overrides(data: str | None, listen: str | None, settings: Sequence[str]) -> list[str]:
+def overrides(data: str | None, listen: str | None, settings: Sequence[str]) -> list[str]:
     """The settings with --data and --listen among them; naming an option twice is a wrong call."""
     names = {setting.partition("=")[0].strip() for setting in settings}
     overrides = list(settings)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from runnel.cli.zookeeper_import import import_metadata
+
 _LISTEN_DEFAULT = "127.0.0.1:2181"
 _LOOK_EVERY_S = 0.05
 _ASK_TIMEOUT_S = 2.0
@@ -22,6 +24,9 @@ _SERVER = re.compile(r"(\d+)=([^,;=]+:\d+:\d+)")
 @click.group()
 def zookeeper() -> None:
     """Run a ZooKeeper server for a cluster of brokers."""
+
+
+zookeeper.add_command(import_metadata)
 
 
 @zookeeper.command()

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from runnel.base.limits import MIGRATION_COMMIT_BYTES_MAX
-from runnel.coordination.layout import CLUSTER_ID
+from runnel.coordination.layout import ADMITTED, CLUSTER_ID
 from runnel.coordination.store import Create, MetadataStore, Node
 
 
@@ -18,7 +18,8 @@ class MigrationRefused(Exception):  # noqa: N818  says why
 
 async def copy_metadata(source: MetadataStore, target: MetadataStore, copied: Callable[[int], None]) -> None:
     """Make all nodes of `source` in `target`; `copied` hears after each commit how many it made."""
-    nodes = await source.tree("/")
+    # Whom the controller has admitted is told in the transaction numbers of the store, and means nothing in another.
+    nodes = {path: node for path, node in (await source.tree("/")).items() if not path.startswith(ADMITTED)}
     there = await target.tree("/")
     _check_cluster(nodes, there)
     for path in nodes.keys() & there.keys():

@@ -1,6 +1,7 @@
 """Which metadata store a broker has: ZooKeeper where its configuration names one, else a file in its first folder."""
 
 import ssl
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runnel.base.clock import Clock
@@ -21,6 +22,16 @@ async def open_store(config: BrokerConfig, fs: FileSystem, clock: Clock) -> Meta
     """Open the store; raises StoreUnreachableError when ZooKeeper does not answer."""
     if config.zookeeper_connect is None:
         return _embedded(config, fs)
+    if (file := store_file(config)).exists():
+        raise ForeignFolder(
+            f"{file.parent} holds the metadata of a broker that was alone, in {file.name}; `runnel zookeeper import` "
+            "with the options of this broker takes it to ZooKeeper"
+        )
+    return await open_zookeeper_store(config, clock)
+
+
+async def open_zookeeper_store(config: BrokerConfig, clock: Clock) -> "ZooKeeperStore":
+    """Open the store that `zookeeper.connect` names; raises StoreUnreachableError when it does not answer."""
     store = make_zookeeper_store(config, clock)
     timeout_ms = config.zookeeper_connection_timeout_ms
     await store.open(config.zookeeper_session_timeout_ms if timeout_ms is None else timeout_ms)
@@ -59,6 +70,11 @@ def _tls(config: BrokerConfig) -> ssl.SSLContext | None:
         files = " and ".join(path for path in (truststore, keystore) if path is not None)
         name = "zookeeper.ssl.truststore.location" if keystore is None else "zookeeper.ssl.keystore.location"
         raise ConfigError(name, f"TLS to ZooKeeper cannot be set up with {files}: {error}") from None
+
+
+def store_file(config: BrokerConfig) -> Path:
+    """Where a broker that is alone has its metadata."""
+    return config.log_directories[0] / STORE_FILE_NAME
 
 
 def _embedded(config: BrokerConfig, fs: FileSystem) -> EmbeddedStore:

@@ -256,6 +256,8 @@ class Replicas:
         if known is not None and 0 <= index < known.partition_count:
             if self._broker_id not in known.assignment[index]:
                 return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is on other brokers")
+            if (topic, index) not in self._told:
+                return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log of {topic}-{index} is not open yet")
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{index} could not be opened")
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 

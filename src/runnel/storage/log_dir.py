@@ -113,7 +113,7 @@ class LogDir:
         if not fs.exists(path):
             fs.make_directory(path)
             fs.sync_directory(os.path.dirname(os.path.abspath(path)))
-        log_dir = cls(Folder(fs, path, handles), clock, new_id, _lock(fs, path))
+        log_dir = cls(Folder(fs, path, handles), clock, new_id, lock_folder(fs, path))
         log_dir.clean_epoch = read_clean_epoch(fs, path)
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)
@@ -366,7 +366,8 @@ class LogDir:
         return None
 
 
-def _lock(fs: FileSystem, path: str) -> object:
+def lock_folder(fs: FileSystem, path: str) -> object:
+    """Keep others from using a folder for as long as what is returned lives."""
     try:
         return fs.lock(os.path.join(path, LOCK_FILE_NAME))
     except StorageError as error:
