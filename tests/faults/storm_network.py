@@ -9,6 +9,7 @@ import subprocess
 BRIDGE = "rnl-storm"
 _GATEWAY = "10.213.7.1"
 _FIRST_HOST = 10
+_NOBODY = "02:00:00:00:00:01"  # what is sent there is lost without a word
 
 
 class Network:
@@ -81,17 +82,22 @@ class Namespaces(Network):
         return space
 
     def cut(self, name: str, *, one_way: bool) -> None:
-        """Nothing reaches the member and nothing leaves it; or with `one_way` nothing reaches it."""
-        number = list(self._names).index(name)
-        if one_way:
-            _run("tc", "qdisc", "add", "dev", _link(number), "root", "netem", "loss", "100%")
-        else:
-            _ip("link", "set", _link(number), "down")
+        """Nothing reaches the member and nothing leaves it; or with `one_way` nothing leaves it."""
+        if not one_way:
+            _ip("link", "set", self._link(name), "down")
+            return
+        for host in [_GATEWAY, *(self.host(other) for other in self._names if other != name)]:
+            self._neighbour(name, "replace", host, "lladdr", _NOBODY, "nud", "permanent")
 
     def heal(self, name: str) -> None:
-        number = list(self._names).index(name)
-        _run("tc", "qdisc", "del", "dev", _link(number), "root", check=False)
-        _ip("link", "set", _link(number), "up")
+        _ip("link", "set", self._link(name), "up")
+        _ip("-n", self._space(name), "neigh", "flush", "dev", "eth0", "nud", "permanent")
+
+    def _neighbour(self, name: str, action: str, host: str, *words: str) -> None:
+        _ip("-n", self._space(name), "neigh", action, host, *words, "dev", "eth0")
+
+    def _link(self, name: str) -> str:
+        return _link(list(self._names).index(name))
 
     def close(self) -> None:
         listed = _run("ip", "netns", "list", check=False).split("\n")

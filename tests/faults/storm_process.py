@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import select
 import signal
 import subprocess
@@ -10,11 +10,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
 from tests.faults.storm_network import Network
 
 READY_TIMEOUT_S = 90
 SERVER_COUNT = 3
 BROKER_COUNT = 3
+_FOR_ALL = (signal.SIGSTOP, signal.SIGCONT)
 
 
 class Member:
@@ -67,8 +69,12 @@ class Member:
         self.is_paused = False
 
     def _signal(self, number: signal.Signals) -> None:
+        """Signal the process and, where it only looks after another, that one, too."""
         assert self._process is not None
-        os.kill(self._process.pid, number)
+        process = psutil.Process(self._process.pid)
+        for other in [process, *process.children(recursive=True)] if number in _FOR_ALL else [process]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                other.send_signal(number)
 
     def _end(self) -> None:
         assert self._process is not None
