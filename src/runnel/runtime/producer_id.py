@@ -5,7 +5,8 @@ import json
 
 from runnel.base.limits import PRODUCER_ID_BLOCK_SIZE
 from runnel.coordination.layout import PRODUCER_ID_BLOCK
-from runnel.coordination.store import BadVersionError, Create, MetadataStore, NodeExistsError, Put
+from runnel.coordination.store import BadVersionError, Create, MetadataStore, NodeExistsError, OutcomeUnknown, Put
+from runnel.protocol.errors import ApiError, ErrorCode
 
 
 class ProducerIds:
@@ -36,4 +37,7 @@ class ProducerIds:
             await self._store.commit([write])
         except (BadVersionError, NodeExistsError):
             return  # another broker was faster; look again
+        except OutcomeUnknown as error:
+            # Perhaps the block is reserved; then nobody uses it.
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the metadata store is out of reach") from error
         self._next, self._end = start, end

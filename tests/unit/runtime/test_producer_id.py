@@ -3,10 +3,13 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from runnel.base.limits import PRODUCER_ID_BLOCK_SIZE
 from runnel.coordination.embedded import EmbeddedStore
 from runnel.coordination.layout import PRODUCER_ID_BLOCK
-from runnel.coordination.memory import MemoryStore
+from runnel.coordination.memory import MemoryStore, MemoryTree
+from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.runtime.producer_id import ProducerIds
 
 
@@ -56,3 +59,17 @@ async def test_many_producers_may_ask_at_once() -> None:
     node = await store.get(PRODUCER_ID_BLOCK)
     assert node is not None
     assert node.version == 0
+
+
+async def test_a_store_out_of_reach_is_no_bug_and_no_id_is_given_twice() -> None:
+    store = MemoryStore(MemoryTree())
+    ids = ProducerIds(store, 1)
+    store.lose_next_answer()
+    with pytest.raises(ApiError) as caught:
+        await ids.next()
+    assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert caught.value.code.retriable
+    with pytest.raises(ApiError):
+        await ids.next()
+    store.resume()
+    assert await ids.next() == PRODUCER_ID_BLOCK_SIZE

@@ -143,10 +143,15 @@ def _is_told(read: Read) -> bool:
 
 def check_consumer(ctx: RequestContext, partition: Partition, wanted: FetchRequestPartition) -> None:
     """Refuse a consumer that only a leader may serve, or that knows of another leader."""
-    if ctx.version >= FIRST_VERSION_WITH_RACK and not partition.is_retired and partition.leader_id != NO_BROKER:
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-    else:
+    is_known = ctx.version >= FIRST_VERSION_WITH_RACK and not partition.is_retired
+    # Who is named as the leader and does not lead is not admitted yet: its log may have lost what others read.
+    if not is_known or partition.leader_id in (NO_BROKER, ctx.broker.broker_id):
         partition.check_leader(wanted.current_leader_epoch)
+        return
+    partition.check_leader_epoch(wanted.current_leader_epoch)
+    if wanted.fetch_offset > partition.log.log_end_offset:
+        # Not out of range: the leader has it, and a consumer told so would begin elsewhere (KIP-392).
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{partition.name} has not come to {wanted.fetch_offset} here")
 
 
 def nearer_replica(

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.server.replication.cluster import Cluster, running, stored, until
 
-from runnel.machines.controller.record import BrokerRecord, TopicRecord
+from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, TopicRecord
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.fetch import (
     FetchRequest,
@@ -247,3 +247,27 @@ async def test_flushes_that_a_topic_demands_come_before_the_acknowledgement() ->
         assert (await cluster.produce(1, b"a")).error_code == 0
         for broker_id in (1, 2):
             assert cluster[broker_id].partition().log.recovery_point == 1
+
+
+async def test_a_consumer_ahead_of_a_follower_is_told_to_wait_and_not_that_it_is_out_of_range() -> None:
+    async with running(2) as pair:
+        await pair.create([(1, 2)], isr=(1,))
+        await pair.produce(1, b"a")
+        answer = await pair.fetch(2, 1_000)
+        assert answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_leader_that_is_not_admitted_serves_nobody() -> None:
+    """It came back within its session's time without the tail that it had lost.
+
+    Consumers still took it for the leader, it answered them like a follower that it was, and those that had read
+    what it had lost were told that they were out of range and began at the start again.
+    """
+    async with running(2) as pair:
+        await pair.create([(1, 2)])
+        await pair.produce(1, b"a")
+        await pair.commit(BrokerAdmitted(1, -5))
+        await until(lambda: not pair[1].partition().is_leader)
+        for offset in (0, 1_000):
+            assert (await pair.fetch(1, offset)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
