@@ -329,6 +329,7 @@ class Broker:
         if any(_is_about(record, self.broker_id) for record in records):
             self.replicas.assume_all_roles()
         self.fetchers.on_records(records)
+        self.isr.on_records(records)
         self.groups.on_records(records)
 
     def _apply_dynamic_config(self) -> None:

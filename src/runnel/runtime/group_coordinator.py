@@ -109,7 +109,7 @@ class GroupCoordinators:
             return
         async with self._making:
             if OFFSETS_TOPIC not in self._image.topics:
-                await self._create_topic(offsets_topic(self._config(), broker_count=1))
+                await self._create_topic(offsets_topic(self._config(), max(1, len(self._image.active_racks()))))
                 await self.loaded()
 
     # Requests.

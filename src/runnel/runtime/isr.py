@@ -8,13 +8,13 @@ nothing new, it is known that the write never happened.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from runnel.base.limits import ISR_CHANGES_AT_ONCE_MAX
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import BadVersionError, NoNodeError, OutcomeUnknown
 from runnel.machines.controller.election import with_isr
-from runnel.machines.controller.record import PartitionRecord
+from runnel.machines.controller.record import BrokerAdmitted, PartitionRecord, Record
 from runnel.runtime.partition import Partition
 from runnel.storage.error import StorageError
 
@@ -54,12 +54,24 @@ class IsrKeeper:
         while True:
             await asyncio.sleep(self._lag_max_ms / 2000)
             self.shrink()
+            self.grow()
 
     def shrink(self) -> None:
         """Propose ISRs without those who do not keep up."""
         for partition in self._partitions():
             if (leadership := partition.leadership) is not None:
                 leadership.shrink()
+
+    def grow(self) -> None:
+        """Propose ISRs with those who may join by now."""
+        for partition in self._partitions():
+            if (leadership := partition.leadership) is not None:
+                leadership.grow()
+
+    def on_records(self, records: Sequence[Record]) -> None:
+        """Who is admitted may be in sync already."""
+        if any(isinstance(record, BrokerAdmitted) for record in records):
+            self.grow()
 
     async def stop(self) -> None:
         """Give up what is on its way."""

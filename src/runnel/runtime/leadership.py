@@ -95,9 +95,22 @@ class Leadership:
         self.machine.on_fetch(follower_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms, beat)
         self.settle()
         if follower_id not in self.machine.isr:
-            isr = self.machine.decide_join(follower_id, partition.high_watermark, world.desk.is_eligible)
-            if isr is not None:
-                self._propose(isr)
+            self._let_join(follower_id)
+
+    def grow(self) -> None:
+        """Ask for an ISR with a follower that has everything and could not join when it last had news.
+
+        A follower of a quiet partition has none, so it would wait for ever to be let in after it was admitted late,
+        or after a change of the ISR came to nothing.
+        """
+        for follower_id in self.machine.followers:
+            self._let_join(follower_id)
+
+    def _let_join(self, follower_id: int) -> None:
+        is_eligible = self._world.desk.is_eligible
+        isr = self.machine.decide_join(follower_id, self._partition.high_watermark, is_eligible)
+        if isr is not None:
+            self._propose(isr)
 
     def shrink(self) -> None:
         """Ask for an ISR without those who do not keep up."""

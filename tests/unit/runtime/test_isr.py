@@ -126,6 +126,34 @@ async def test_isr_in_flight_a_write_that_never_arrived_is_tried_again() -> None
     assert world.stored.isr == (1, 2, 3)
 
 
+async def test_a_follower_without_news_joins_when_it_is_admitted() -> None:
+    """A leader only looks at what has news, so a quiet partition never let in who was admitted after its fetch."""
+    world = World()
+    await world.begin()
+    await world.others.commit([BrokerAdmitted(3, EPOCH + 1)])
+    world.fetch(3)
+    await world.settle()
+    assert world.stored.isr == (1, 2)
+    world.metadata.listen(world.keeper.on_records)
+    await world.others.commit([BrokerAdmitted(3, EPOCH)])
+    await world.settle()
+    assert world.stored.isr == (1, 2, 3)
+
+
+async def test_a_follower_without_news_joins_after_a_change_came_to_nothing() -> None:
+    world = World()
+    await world.begin()
+    world.store.suspend()
+    world.fetch(3)
+    await world.settle()
+    world.store.resume()
+    await world.settle()
+    assert (world.stored.isr, world.machine.pending) == ((1, 2), None)
+    world.keeper.grow()
+    await world.settle()
+    assert world.stored.isr == (1, 2, 3)
+
+
 async def test_the_controller_was_faster() -> None:
     """It has removed a broker that died, while the leader asks for another ISR on the old one's ground."""
     world = World()
