@@ -268,6 +268,9 @@ class _Opening:
             self._create_segment(self._start_offset)
         elif self._has_gaps:
             self._begin_behind_gaps()
+        elif not is_clean and self._segments[-1].size_bytes == 0:
+            # Whoever made it may have been killed before its name was on the disk, and records come next.
+            self._fs.sync_directory(self._directory)
         for segment in self._segments[:-1]:
             segment.is_sealed = True
         self._segments[-1].unseal()

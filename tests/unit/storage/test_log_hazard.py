@@ -171,6 +171,25 @@ def test_a_log_that_begins_again_knows_nothing_of_its_old_producers() -> None:
     assert not open_dir(fs).logs["t", 0].producers.entries
 
 
+def test_the_first_segment_of_a_log_that_was_killed_as_it_began_again_is_on_the_disk() -> None:
+    """Its name was not, and nothing synced it. A power loss took the segment and left the next, with which
+    the log then began.
+    """
+    for seed in SEEDS:
+        fs = fresh(seed)
+        _, log = make(fs)
+        append(log, 4)
+        fs.hook = lambda number, operation, path: Crash() if operation == "create" and path.endswith(".tmp") else None
+        with pytest.raises(Crash):
+            log.truncate_fully(6)
+        fs.kill()
+        log = open_dir(fs).logs["t", 0]
+        append(log, 9)
+        assert len(log.segments) > 2
+        fs.lose_power()
+        assert open_dir(fs).logs["t", 0].log_start_offset == 6
+
+
 def test_epochs_before_a_start_that_was_not_written_down_are_found_again() -> None:
     """The epoch file was written for a start of the log that a crash undid, and knew nothing of the
     epochs before it; a follower would have been told a wrong end of them.
