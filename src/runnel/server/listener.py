@@ -32,6 +32,7 @@ class Listeners:
         self._count_by_host: Counter[str] = Counter()
         self._scratch = memoryview(bytearray(RECEIVE_SCRATCH_BYTES))
         self._servers: list[asyncio.Server] = []
+        self._is_closed = False
 
     @property
     def _config(self) -> BrokerConfig:
@@ -75,6 +76,7 @@ class Listeners:
 
     async def close(self) -> None:
         """Stop accepting and let every connection go."""
+        self._is_closed = True
         for server in self._servers:
             server.close()
         await asyncio.gather(*[connection.end() for connection in tuple(self.connections)], return_exceptions=True)
@@ -86,6 +88,8 @@ class Listeners:
 
     def admit(self, connection: Connection) -> str | None:
         """Count a new connection in, or say why it must go."""
+        if self._is_closed:
+            return "the broker stops"  # it was accepted before, and its turn comes only now
         per_address_max = self._config.max_connections_per_ip
         if self._count_by_host[connection.host] >= per_address_max:
             return f"there are {per_address_max} connections from its address already"

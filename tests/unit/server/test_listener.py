@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ from tests.faults.live import LOOPS, TIMEOUT_S, Live, api_versions, is_closed, r
 from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
 from runnel.config.broker import BrokerConfig
 from runnel.server import listener
+from runnel.server.connection import Connection
 from runnel.server.server import Server
 
 HALF_OPEN_COUNT = 2000
@@ -220,3 +222,10 @@ def test_a_server_says_where_it_listens(tmp_path: Path, caplog: pytest.LogCaptur
         assert isinstance(live.server, Server)
         lines = [record.getMessage() for record in caplog.records if "listening" in record.getMessage()]
         assert lines == [f"listening for PLAINTEXT on 127.0.0.1:{live.address[1]}"]
+
+
+def test_a_connection_whose_turn_comes_after_the_end_is_let_go(tmp_path: Path) -> None:
+    """A peer connected while the server stopped, and its connection was left to the garbage collector."""
+    with Live(tmp_path) as live:
+        live.assert_serves()
+    assert live.server.listeners.admit(cast("Connection", object())) == "the broker stops"

@@ -46,7 +46,7 @@ from runnel.storage.memory_fs import MemoryFileSystem
 QUICK = {
     "replica.fetch.wait.max.ms": "50",
     "replica.fetch.backoff.ms": "20",
-    "replica.lag.time.max.ms": "400",
+    "replica.lag.time.max.ms": "10000",
     "replica.high.watermark.checkpoint.interval.ms": "50",
     "num.replica.fetchers": "2",
     "controlled.shutdown.enable": "false",

@@ -83,7 +83,7 @@ async def test_a_new_coordinator_knows_what_the_old_one_acknowledged() -> None:
 
 async def test_nothing_is_told_before_what_was_there_at_the_election_is_committed() -> None:
     """What a new leader has beyond the high watermark may be cut away yet, if another is elected."""
-    async with running(3, replica_lag_time_max_ms="30000") as cluster:
+    async with running(3) as cluster:
         await begin(cluster)
         assert await commit(cluster, 1, 1) is ErrorCode.NONE
         await cluster[3].stop()
@@ -97,7 +97,7 @@ async def test_nothing_is_told_before_what_was_there_at_the_election_is_committe
 
 
 async def test_an_offset_that_is_not_on_all_replicas_in_sync_is_neither_acknowledged_nor_told() -> None:
-    async with running(2, replica_lag_time_max_ms="30000", offsets_commit_timeout_ms="100") as cluster:
+    async with running(2, offsets_commit_timeout_ms="100") as cluster:
         await cluster.create([(1, 2)])
         await cluster.create([(1, 2)], topic=OFFSETS)
         await loaded(cluster, 1)

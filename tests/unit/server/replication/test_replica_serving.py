@@ -107,7 +107,7 @@ async def list_offset(
 
 
 async def test_kip_207_a_new_leader_does_not_say_that_less_is_committed_than_was() -> None:
-    async with running(2, replica_lag_time_max_ms="30000") as cluster:
+    async with running(2) as cluster:
         await cluster.create([(1, 2)])
         await cluster.produce(1, b"a")
         await cluster[2].stop()
@@ -158,7 +158,7 @@ async def test_kip_392_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
 
 
 async def test_a_follower_shows_nothing_that_is_not_committed() -> None:
-    async with running(3, min_insync_replicas="3", replica_lag_time_max_ms="30000") as cluster:
+    async with running(3, min_insync_replicas="3") as cluster:
         await cluster.create()
         await cluster.produce(1, b"a")
         await until(lambda: cluster[2].partition().high_watermark == 1)
@@ -185,7 +185,7 @@ async def test_a_new_replica_begins_where_the_leaders_log_does() -> None:
 
 
 async def test_a_replica_that_moved_away_is_gone_with_its_files() -> None:
-    async with running(2) as cluster:
+    async with running(2, replica_lag_time_max_ms="800") as cluster:
         topic_id = await cluster.create([(1, 2)])
         await cluster.produce(1, b"a")
         partition = cluster[2].partition()
@@ -199,7 +199,7 @@ async def test_a_replica_that_moved_away_is_gone_with_its_files() -> None:
 
 
 async def test_an_unclean_leader_takes_committed_records_away_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    async with running(2) as cluster:
+    async with running(2, replica_lag_time_max_ms="800") as cluster:
         await cluster.create([(1, 2)])
         await cluster.produce(1, b"a")
         await cluster[2].stop()

@@ -66,7 +66,7 @@ async def test_a_fork_is_cut_away() -> None:
 
 
 async def test_a_follower_that_stops_leaves_the_isr_and_comes_back() -> None:
-    async with running(3, min_insync_replicas="2") as cluster:
+    async with running(3, min_insync_replicas="2", replica_lag_time_max_ms="800") as cluster:
         await cluster.create()
         await cluster.produce(1, b"a")
         await cluster[3].stop()
@@ -87,7 +87,7 @@ async def test_a_follower_that_stops_leaves_the_isr_and_comes_back() -> None:
 
 
 async def test_an_acknowledgement_that_does_not_come_in_time() -> None:
-    async with running(2, replica_lag_time_max_ms="30000") as cluster:
+    async with running(2) as cluster:
         await cluster.create([(1, 2)])
         await cluster[2].stop()
         answer = await cluster.produce(1, b"a", timeout_ms=50)
@@ -96,7 +96,7 @@ async def test_an_acknowledgement_that_does_not_come_in_time() -> None:
 
 
 async def test_who_waits_for_an_acknowledgement_hears_that_another_leads() -> None:
-    async with running(3, replica_lag_time_max_ms="30000") as cluster:
+    async with running(3) as cluster:
         await cluster.create([(1, 2)])
         await cluster[2].stop()
         waiting = asyncio.create_task(cluster.produce(1, b"a"))
