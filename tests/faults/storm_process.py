@@ -14,7 +14,6 @@ import psutil
 from tests.faults.storm_network import Network
 
 READY_TIMEOUT_S = 90
-SERVER_COUNT = 3
 BROKER_COUNT = 3
 _FOR_ALL = (signal.SIGSTOP, signal.SIGCONT)
 
@@ -28,6 +27,7 @@ class Member:
         self._command = [*network.prefix(name), sys.executable, "-m", "runnel.cli.main", *arguments]
         self._log = folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
 
     @property
     def is_running(self) -> bool:
@@ -38,6 +38,9 @@ class Member:
         return self._log.read_text(errors="replace")
 
     def launch(self) -> None:
+        if self._process is not None:
+            self._end()
+        self._is_ready = False
         with self._log.open("a") as log:
             self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log)
 
@@ -47,17 +50,32 @@ class Member:
         is_told = select.select([output], [], [], READY_TIMEOUT_S)[0]
         line = output.readline() if is_told else b""
         assert b" ready on " in line, f"{self.name}: {self.log[-3000:]}"
+        self._is_ready = True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said so; once it has, that is not forgotten until it is launched again."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        if not self._is_ready and select.select([self._process.stdout], [], [], 0)[0]:
+            self.wait_until_ready()
+        return self._is_ready
 
     def start(self) -> None:
         self.launch()
         self.wait_until_ready()
 
+    def terminate(self) -> None:
+        """Ask it to stop, and do not wait."""
+        self._signal(signal.SIGTERM)
+
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
+        if self.is_running:
+            self._signal(signal.SIGKILL)
         self._end()
 
     def stop(self) -> None:
-        self._signal(signal.SIGTERM)
+        self.terminate()
         self._end()
 
     def pause(self) -> None:
@@ -77,7 +95,8 @@ class Member:
                 other.send_signal(number)
 
     def _end(self) -> None:
-        assert self._process is not None
+        if self._process is None:
+            return
         self._process.wait(READY_TIMEOUT_S)
         if self._process.stdout is not None:
             self._process.stdout.close()
@@ -87,9 +106,9 @@ class Member:
 class Cluster:
     """All members, and how clients reach them."""
 
-    def __init__(self, folder: Path, network: Network, options: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, network: Network, options: Mapping[str, str], server_count: int = 3) -> None:
         self.network = network
-        numbers = range(1, SERVER_COUNT + 1)
+        numbers = range(1, server_count + 1)
         ports = {number: [network.port() for _ in range(3)] for number in numbers}
         hosts = {number: network.host(f"zookeeper-{number}") for number in numbers}
         ensemble = ",".join(f"{number}={hosts[number]}:{ports[number][1]}:{ports[number][2]}" for number in numbers)
@@ -99,7 +118,8 @@ class Cluster:
                 f"zookeeper-{number}",
                 [
                     *("zookeeper", "start", "--data", str(folder / f"zookeeper-{number}")),
-                    *("--listen", f"{hosts[number]}:{ports[number][0]}", "--id", str(number), "--servers", ensemble),
+                    *("--listen", f"{hosts[number]}:{ports[number][0]}"),
+                    *(("--id", str(number), "--servers", ensemble) if server_count > 1 else ()),
                 ],
                 folder,
                 network,
@@ -139,8 +159,7 @@ class Cluster:
 
     def end(self) -> None:
         for member in self.members:
-            if member.is_running:
-                member.kill()
+            member.kill()
 
 
 def _settings(options: Mapping[str, str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from runnel.sim.history import FAIL, History, Operation
 
@@ -38,6 +38,7 @@ class PartitionOrder:
         return offset if offset >= 0 else None
 
 
+@lru_cache(maxsize=1)  # every checker asks for it, one after the other
 def partition_orders(history: History) -> list[PartitionOrder]:
     """What the history says of each partition, by name."""
     orders: dict[str, PartitionOrder] = {}
