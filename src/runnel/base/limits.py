@@ -18,6 +18,9 @@ RECORDS_PER_COMMIT_MAX = 500
 DECISION_ATTEMPTS_MAX = 20
 SETTLE_AGAIN_S = 0.01
 
+# How long a broker waits for the controller to make a topic that a client named or a group needs.
+CONTROLLER_ANSWER_MS = 10_000
+
 # Elements of all arrays of one request. Reading two hundred thousand takes a fifth of a second, which others wait; the
 # largest honest requests name each partition that a client reads, some ten thousands.
 REQUEST_ELEMENTS_MAX = 200_000

@@ -36,6 +36,7 @@ from runnel.machines.controller.record import (
 from runnel.machines.controller.topic import Defaults
 from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
+from runnel.runtime.controller_channel import ControllerChannel, ask_by_connection
 from runnel.runtime.descriptor import share_descriptors
 from runnel.runtime.fetcher_pool import FetcherPool
 from runnel.runtime.group_coordinator import GroupCoordinators
@@ -131,6 +132,12 @@ class Broker:
         self.handles.defer = self.worker.submit
         self.membership = Membership(self.metadata, lambda: self.config, self._rule_of, self._carried_out)
         self.controller = self.membership.controller
+        self.controller_channel = ControllerChannel(
+            self.image,
+            lambda: self.membership.election.is_controller,
+            lambda new: self.controller.create_topic(new, self.topic_defaults),
+            ask_by_connection(self.image, self.config.inter_broker_listener.name, self.broker_id),
+        )
         self.isr = IsrKeeper(self.metadata, self.config.replica_lag_time_max_ms, self._partitions)
         self.fetchers = FetcherPool(self.broker_id, self.image, lambda: self.config, self.clock, self.worker)
         self.replicas = Replicas(
@@ -154,7 +161,7 @@ class Broker:
             self.image,
             self.replicas,
             self.worker,
-            lambda new: self.controller.create_topic(new, self.topic_defaults),
+            self.controller_channel.create_topic,
             self.metrics,
         )
         self.metadata.listen(self._on_records)
@@ -325,6 +332,7 @@ class Broker:
             # Topics inherit from the broker.
             records = [*records, *(ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self.image.topics)]
         self.membership.on_records(records)
+        self.controller_channel.on_records(records)
         self.replicas.on_records(records)
         if any(_is_about(record, self.broker_id) for record in records):
             self.replicas.assume_all_roles()

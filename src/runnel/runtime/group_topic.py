@@ -19,7 +19,12 @@ def partition_for(group_id: str, partition_count: int) -> int:
 
 
 def offsets_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
-    """The topic as Kafka makes it; a cluster that is smaller than the replication factor has fewer replicas."""
+    """The topic as Kafka makes it; a broker that has no others by its configuration is not asked for more replicas.
+
+    A cluster that is just starting is: what groups commit must not be on its first broker alone for ever.
+    """
+    if config.zookeeper_connect is not None:
+        broker_count = config.offsets_topic_replication_factor
     configs = {"segment.bytes": str(config.offsets_topic_segment_bytes), "compression.type": "producer"}
     if CLEANUP_POLICY.holds(("compact",)):
         configs["cleanup.policy"] = "compact"

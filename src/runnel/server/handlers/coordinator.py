@@ -1,16 +1,18 @@
-"""FindCoordinator: who keeps the state of a group or of a transactional id. With one broker, it does.
+"""FindCoordinator: who keeps the state of a group, which is the leader of its partition, or of a transactional id.
 
 Whoever first asks for the coordinator of a group has the topic made in which groups live.
 """
 
 from enum import IntEnum
 
+from runnel.machines.controller.image import Node
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
+from runnel.runtime.group_topic import OFFSETS_TOPIC, partition_for
 from runnel.server.api import api
 from runnel.server.context import Operation, RequestContext, Resource
 
@@ -60,8 +62,19 @@ async def _find(ctx: RequestContext, request: FindCoordinatorRequest, key: str) 
             await ctx.broker.groups.make_topic()
         except ApiError as error:
             return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
-    node = ctx.node
+        if (node := _leader(ctx, key)) is None:
+            return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody coordinates the group now"))
+    else:
+        node = ctx.node
     return FindCoordinatorResponseCoordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
+
+
+def _leader(ctx: RequestContext, group_id: str) -> Node | None:
+    topic = ctx.broker.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return None
+    state = topic.leadership.get(partition_for(group_id, topic.partition_count))
+    return next((node for node in ctx.nodes if state is not None and node.node_id == state.leader), None)
 
 
 def _refusal(key: str, error: ApiError) -> FindCoordinatorResponseCoordinator:

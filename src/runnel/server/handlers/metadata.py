@@ -25,6 +25,7 @@ from runnel.server.context import (
     RequestContext,
     Resource,
 )
+from runnel.server.partition_view import view
 
 _NO_ID = UUID(int=0)
 
@@ -118,7 +119,7 @@ async def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> 
 
 async def _create(ctx: RequestContext, name: str) -> Topic:
     try:
-        return await ctx.broker.controller.create_topic(NewTopic(name), ctx.broker.topic_defaults)
+        return await ctx.broker.controller_channel.create_topic(NewTopic(name))
     except ApiError as error:
         # Another client was faster.
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (topic := ctx.broker.image.topics.get(name)):
@@ -137,16 +138,13 @@ def _describe(ctx: RequestContext, topic: Topic) -> MetadataResponseTopic:
 
 
 def _partition(ctx: RequestContext, topic: Topic, index: int) -> MetadataResponsePartition:
-    replicas = topic.assignment[index]
-    leadership = topic.leadership[index]
-    offline = ctx.broker.replicas.offline(topic, index)
-    has_leader = leadership.leader not in offline
+    state, leader_id, offline, error_code = view(ctx, topic, index)
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error_code,
         partition_index=index,
-        leader_id=leadership.leader if has_leader else -1,
-        leader_epoch=leadership.leader_epoch,
-        replica_nodes=list(replicas),
-        isr_nodes=list(leadership.isr),
+        leader_id=leader_id,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(topic.assignment[index]),
+        isr_nodes=list(state.isr),
         offline_replicas=offline,
     )

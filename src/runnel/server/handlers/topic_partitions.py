@@ -13,6 +13,7 @@ from runnel.protocol.messages.topic import (
 )
 from runnel.server.api import api
 from runnel.server.context import TOPIC_OPERATIONS, Operation, RequestContext, Resource
+from runnel.server.partition_view import view
 
 
 def fail(
@@ -89,17 +90,15 @@ def _describe(ctx: RequestContext, topic: Topic, indexes: range) -> DescribeTopi
 
 
 def _partition(ctx: RequestContext, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
-    leadership = topic.leadership[index]
-    offline = ctx.broker.replicas.offline(topic, index)
-    has_leader = leadership.leader not in offline
+    state, leader_id, offline, error_code = view(ctx, topic, index)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error_code,
         partition_index=index,
-        leader_id=leadership.leader if has_leader else -1,
-        leader_epoch=leadership.leader_epoch,
+        leader_id=leader_id,
+        leader_epoch=state.leader_epoch,
         replica_nodes=list(topic.assignment[index]),
-        isr_nodes=list(leadership.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=list(state.elr),
+        last_known_elr=list(state.last_known_elr),
         offline_replicas=offline,
     )

@@ -22,6 +22,7 @@ from runnel.protocol.messages import (
     offset,
     produce,
     producer,
+    reassignment,
     topic,
 )
 
@@ -310,3 +311,32 @@ def _describe_groups(about: About) -> Message:
 @_for(ApiKey.DELETE_GROUPS)
 def _delete_groups(about: About) -> Message:
     return group_admin.DeleteGroupsRequest(groups_names=[f"doomed-{about.version}"])
+
+
+# --- the cluster
+
+
+@_for(ApiKey.ELECT_LEADERS)
+def _elect_leaders(about: About) -> Message:
+    if about.version == 0:
+        # An error of the whole has no place here but in the partitions that were named.
+        named = reassignment.ElectLeadersRequestTopic(topic=about.name, partitions=[0])
+        return reassignment.ElectLeadersRequest(topic_partitions=[named])
+    return reassignment.ElectLeadersRequest(topic_partitions=None)
+
+
+@_for(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+def _alter_partition_reassignments(about: About) -> Message:
+    partition = reassignment.AlterPartitionReassignmentsRequestPartition(partition_index=0, replicas=[1])
+    topic = reassignment.AlterPartitionReassignmentsRequestTopic(name=about.name, partitions=[partition])
+    return reassignment.AlterPartitionReassignmentsRequest(topics=[topic])
+
+
+@_for(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+def _list_partition_reassignments(about: About) -> Message:
+    return reassignment.ListPartitionReassignmentsRequest(topics=None)
+
+
+@_for(ApiKey.UNREGISTER_BROKER)
+def _unregister_broker(about: About) -> Message:
+    return reassignment.UnregisterBrokerRequest(broker_id=99)

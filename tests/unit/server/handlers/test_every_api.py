@@ -39,12 +39,15 @@ every_api_and_version = pytest.mark.parametrize(("key", "version"), CASES)
 SPEECHLESS = {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
 
 
-# Nobody is a member of the group that these are about; and JoinGroup 4 gives an id to one that is not static.
+# Nobody is a member of the group that some are about; and JoinGroup 4 gives an id to one that is not static.
 WITHOUT_A_MEMBER: dict[object, int] = {
     ApiKey.SYNC_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
     ApiKey.HEARTBEAT: ErrorCode.UNKNOWN_MEMBER_ID,
     ApiKey.LEAVE_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
     (ApiKey.JOIN_GROUP, 4): ErrorCode.MEMBER_ID_REQUIRED,
+    # The partition is led by its first replica, and nobody has stopped a broker for good.
+    (ApiKey.ELECT_LEADERS, 0): ErrorCode.ELECTION_NOT_NEEDED,
+    ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
 }
 
 
@@ -117,6 +120,7 @@ ABOUT_TOPICS = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: {3},
     ApiKey.CREATE_PARTITIONS: {3},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {3},
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: {3},
     ApiKey.OFFSET_COMMIT: {3, 100},
     ApiKey.OFFSET_DELETE: {3},
 }
