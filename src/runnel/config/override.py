@@ -38,7 +38,10 @@ class OverridingConfig(Configuration):
         """Yield every option for DescribeConfigs, in the order of names."""
         for name, option in self.options.items():
             value = render_value(self.__dict__[option.attribute])
-            synonyms = [*self._broker.synonyms(tuple(synonym.name for synonym in option.broker_synonyms))]
+            names = tuple(synonym.name for synonym in option.broker_synonyms)
+            # A topic's throttled replicas are nobody's but its own.
+            default = ConfigSynonym(name, render_value(option.default), ConfigSource.DEFAULT_CONFIG)
+            synonyms = [*self._broker.synonyms(names)] if names else [default]
             if name in self.overrides:
                 synonyms.insert(0, ConfigSynonym(name, value, self.own_source))
             yield ConfigEntry(

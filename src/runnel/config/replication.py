@@ -1,7 +1,10 @@
 """Broker options of replication: how followers fetch, and when a leader counts them as in sync."""
 
+import re
+
 from runnel.config.check import Check, at_least
 from runnel.config.declaration import integer, long, nullable_string
+from runnel.config.option import INT64_MAX, UpdateMode
 from runnel.config.unit import MIB, SECOND_MS
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -13,8 +16,29 @@ _SELECTOR: Check[str | None] = Check(
 )
 
 
+THROTTLED_REPLICAS: Check[tuple[str, ...]] = Check(
+    "* or a list of PARTITION:BROKER",
+    lambda value: all(item == "*" or re.fullmatch(r"\d+:\d+", item) for item in value),
+)
+
+
 class ReplicationOptions:
     """How partitions are kept on more than one broker."""
+
+    leader_replication_throttled_rate = long(
+        "leader.replication.throttled.rate",
+        INT64_MAX,
+        "How many bytes a second the leaders on this broker send to throttled followers that are not in sync.",
+        check=at_least(0),
+        update_mode=UpdateMode.PER_BROKER,
+    )
+    follower_replication_throttled_rate = long(
+        "follower.replication.throttled.rate",
+        INT64_MAX,
+        "How many bytes a second this broker fetches for its throttled replicas that are not in sync.",
+        check=at_least(0),
+        update_mode=UpdateMode.PER_BROKER,
+    )
 
     num_replica_fetchers = integer(
         "num.replica.fetchers", 1, "How many connections fetch from each other broker.", check=at_least(1)

@@ -12,6 +12,7 @@ from runnel.config.option import INT64_MAX, BrokerSynonym, Option
 from runnel.config.override import OverridingConfig
 from runnel.config.policy import CLEANUP_POLICY, COMPRESSION, TIMESTAMP_TYPE
 from runnel.config.refusal import topic_refusal
+from runnel.config.replication import THROTTLED_REPLICAS
 from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS
 
 
@@ -69,6 +70,18 @@ class TopicConfig(OverridingConfig):
         "How many bytes of log lie between two entries of the offset index.",
         check=at_least(0),
         broker_synonyms=(BrokerSynonym("log.index.interval.bytes"),),
+    )
+    follower_replication_throttled_replicas = string_list(
+        "follower.replication.throttled.replicas",
+        (),
+        "Which followers fetch at follower.replication.throttled.rate, as PARTITION:BROKER, or * for all.",
+        check=THROTTLED_REPLICAS,
+    )
+    leader_replication_throttled_replicas = string_list(
+        "leader.replication.throttled.replicas",
+        (),
+        "Which leaders send at leader.replication.throttled.rate, as PARTITION:BROKER, or * for all.",
+        check=THROTTLED_REPLICAS,
     )
     max_compaction_lag_ms = long(
         "max.compaction.lag.ms",

@@ -52,6 +52,7 @@ from runnel.runtime.partition import Partition
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.registration import UNCLEAN
 from runnel.runtime.replicas import Replicas, log_config
+from runnel.runtime.replication_throttle import ReplicationThrottle
 from runnel.storage.error import StorageError
 from runnel.storage.folder_identity import find_new_folders, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
@@ -139,7 +140,21 @@ class Broker:
             ask_by_connection(self.image, self.config.inter_broker_listener.name, self.broker_id),
         )
         self.isr = IsrKeeper(self.metadata, self.config.replica_lag_time_max_ms, self._partitions)
-        self.fetchers = FetcherPool(self.broker_id, self.image, lambda: self.config, self.clock, self.worker)
+        self.leader_throttle = ReplicationThrottle(
+            self.broker_id,
+            self.clock,
+            lambda: self.config.leader_replication_throttled_rate,
+            lambda config: config.leader_replication_throttled_replicas,
+        )
+        follower_throttle = ReplicationThrottle(
+            self.broker_id,
+            self.clock,
+            lambda: self.config.follower_replication_throttled_rate,
+            lambda config: config.follower_replication_throttled_replicas,
+        )
+        self.fetchers = FetcherPool(
+            self.broker_id, self.image, lambda: self.config, self.clock, self.worker, follower_throttle
+        )
         self.replicas = Replicas(
             self.image,
             self.log_dirs,

@@ -12,6 +12,7 @@ from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, Reco
 from runnel.runtime.partition import Partition
 from runnel.runtime.peer import Peer
 from runnel.runtime.replica_fetcher import ReplicaFetcher
+from runnel.runtime.replication_throttle import ReplicationThrottle
 
 Lane = tuple[int, int]
 """A leader and the number of one of the fetchers for it."""
@@ -23,8 +24,15 @@ class FetcherPool:
     """Gives each partition that another broker leads to a fetcher of that broker."""
 
     def __init__(
-        self, broker_id: int, image: ClusterImage, config: Callable[[], BrokerConfig], clock: Clock, worker: Executor
+        self,
+        broker_id: int,
+        image: ClusterImage,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        worker: Executor,
+        throttle: ReplicationThrottle,
     ) -> None:
+        self._throttle = throttle
         self._broker_id = broker_id
         self._image = image
         self._config = config
@@ -77,7 +85,7 @@ class FetcherPool:
             listener = self._config().inter_broker_listener.name
             peer = Peer(self._image, leader_id, listener, f"broker-{self._broker_id}-fetcher-{number}")
             fetcher = self._fetchers[lane] = ReplicaFetcher(
-                peer, self._broker_id, self._broker_epoch, self._config, self._clock, self._worker
+                peer, self._broker_id, self._broker_epoch, self._config, self._clock, self._worker, self._throttle
             )
             self._tasks[lane] = asyncio.get_running_loop().create_task(fetcher.run())
         return fetcher

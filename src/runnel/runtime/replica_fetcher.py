@@ -42,6 +42,7 @@ from runnel.protocol.messages.offset import (
 from runnel.records.error import CorruptBatch
 from runnel.runtime.partition import Partition
 from runnel.runtime.peer import Peer
+from runnel.runtime.replication_throttle import ReplicationThrottle
 from runnel.storage.error import StorageError
 
 log = logging.getLogger("runnel.runtime")
@@ -94,8 +95,10 @@ class ReplicaFetcher:
         config: Callable[[], BrokerConfig],
         clock: Clock,
         worker: Executor,
+        throttle: ReplicationThrottle,
     ) -> None:
         self._peer = peer
+        self._throttle = throttle
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._config = config
@@ -287,6 +290,10 @@ class ReplicaFetcher:
                     raise CorruptBatch("a fetch brought less than one batch")
             partition.learn(answer.high_watermark, answer.log_start_offset)
             followed.is_told = False
+            if answer.high_watermark > partition.log.log_end_offset and self._throttle.applies_to(partition):
+                self._throttle.take(size_bytes)
+                if self._throttle.is_exceeded:
+                    self._put_off(followed, self._throttle.resume_ms)
             return size_bytes
         except (CorruptBatch, StorageError) as error:
             self._delay(followed, str(error))
@@ -317,7 +324,11 @@ class ReplicaFetcher:
             name, leader_id = followed.partition.name, self._peer.broker_id
             log.warning("%s cannot be fetched from broker %d: %s", name, leader_id, reason)
             followed.is_told = True
-        followed.retry_ms = self._clock.monotonic_ms() + self._config().replica_fetch_backoff_ms
+        self._put_off(followed, self._clock.monotonic_ms() + self._config().replica_fetch_backoff_ms)
+
+    def _put_off(self, followed: Followed, until_ms: float) -> None:
+        """Ask for a partition no more before then."""
+        followed.retry_ms = until_ms
         key = followed.partition.topic_id, followed.partition.index
         if self._followed.get(key) is followed:
             self._delayed[key] = followed

@@ -49,8 +49,19 @@ class Follower:
         reply.high_watermark, reply.log_start_offset = partition.high_watermark, storage.log_start_offset
         if wanted.last_fetched_epoch >= 0 and diverges(partition, wanted, reply):
             return
+        if ctx.broker.leader_throttle.is_exceeded and self._is_throttled(ctx, partition):
+            return  # it stays among what has news, and its turn comes
         limit = min(wanted.partition_max_bytes, left_bytes)
         read.range = storage.locate(wanted.fetch_offset, limit, storage.log_end_offset, nothing_yet)
+
+    def _is_throttled(self, ctx: RequestContext, partition: Partition) -> bool:
+        return self.broker_id not in partition.isr and ctx.broker.leader_throttle.applies_to(partition)
+
+    def pay(self, ctx: RequestContext, reads: Sequence[Read]) -> None:
+        """Count what is sent to a follower that is held back."""
+        for read in reads:
+            if read.range.size_bytes and read.partition is not None and self._is_throttled(ctx, read.partition):
+                ctx.broker.leader_throttle.take(read.range.size_bytes)
 
     def note(self, reads: Sequence[Read], watch: FollowerWatch) -> None:
         """Believe the follower what it has, where its log agrees with this one; it hears what is committed by that."""
@@ -109,6 +120,7 @@ async def serve_follower(
             ctx.connection.when_ending(wait.disturbed)
             await watch.wait(wait, min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000)
             reads = _look(ctx, request, follower, watch, partitions)
+        follower.pay(ctx, reads)
         await read_all(ctx, reads)
         for read in reads:
             if _is_told(read):
