@@ -183,12 +183,16 @@ class ZooKeeperStore:
     def _on_commit(self, commit: _Commit, results: Sequence[object] | None, error: Exception | None) -> None:
         if commit.end.done():
             return
-        if isinstance(error, _LOST):
-            del self._in_flight[commit]
-            commit.settle(OutcomeUnknown("the connection to ZooKeeper broke during a commit"))
+        if error is not None:
+            # The link says a moment later that it is broken. Whoever does not know the outcome waits for the next
+            # connection, and may not meet this one.
+            if not isinstance(error, _LOST):
+                log.error("the answer to a commit makes no sense: %r", error)
+                self._link.cut()
+            self._on_link(SessionState.SUSPENDED)
             return
         commit.is_answered = True
-        commit.failure = error or refusal_of(commit.steps, results or ())
+        commit.failure = refusal_of(commit.steps, results or ())
         self._put(commit)
 
     # --- what arrives
@@ -324,6 +328,10 @@ class ZooKeeperStore:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def settle(value: object, error: Exception | None) -> None:
+            if error is not None and not isinstance(error, (*_LOST, *_REFUSED)):
+                log.error("an answer of ZooKeeper makes no sense: %r", error)
+                self._link.cut()
+                error = exceptions.ConnectionLoss()
             if not answer.done():
                 answer.set_result(value) if error is None else answer.set_exception(error)
 

@@ -22,7 +22,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect, Watch
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from runnel.base.clock import Clock
@@ -83,6 +83,10 @@ class Link:
     def trouble(self) -> str:
         """The last thing that went wrong, in kazoo's words."""
         return self._journal.last
+
+    def cut(self) -> None:
+        """Break the connection; another one is made at once."""
+        self._client._connection.cut()
 
     async def close(self) -> None:
         await self._loop.run_in_executor(None, self._stop)
@@ -167,6 +171,16 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         if isinstance(request, Connect):
             self._link.on_connect(sent_ms, answer[0].time_out)
         return answer
+
+    def _connect_attempt(self, *arguments: Any) -> Any:
+        try:
+            return super()._connect_attempt(*arguments)
+        except Exception as error:
+            # kazoo would end its thread, and nobody would ever connect again.
+            self.logger.warning("the connection made no sense: %r", error)
+            if self.client._state != KeeperState.CONNECTING:
+                self.client._session_callback(KeeperState.CONNECTING)
+            return None
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         event, _ = Watch.deserialize(buffer, offset)

@@ -9,6 +9,7 @@ covers what TLS has decrypted in advance, of which the socket itself knows nothi
 import select
 import socket
 import ssl
+import struct
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -64,6 +65,9 @@ class SocketHandler(SequentialThreadingHandler):  # type: ignore[misc]
         # A host that swallows packets may not cost the whole session while another one would answer.
         timeout /= self._host_count
         connected: socket.socket = create_tcp_connection(socket, address, timeout=timeout)
+        # What has not left this machine when a connection is given up may not arrive later: by then its maker may have
+        # looked whether it was done, and have seen that it was not.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if self._tls is None:
             return BufferedSocket(connected)
         try:

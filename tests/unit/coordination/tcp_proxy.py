@@ -15,6 +15,8 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_open = True
         self.passes_requests = self.passes_answers = True
+        self.garbage = b""
+        """What the next answer is replaced with."""
         self.swallowed = asyncio.Event()
         """Something was not passed on."""
 
@@ -57,6 +59,8 @@ class TcpProxy:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str) -> None:
         try:
             while data := await reader.read(65536):
+                if name == "passes_answers" and self.garbage:
+                    data, self.garbage = self.garbage, b""
                 if getattr(self, name):
                     writer.write(data)
                 else:

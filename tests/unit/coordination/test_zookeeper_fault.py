@@ -259,6 +259,29 @@ async def test_a_commit_without_an_answer_is_cleared_up_by_the_next_connection(
             await witness.hears(SUSPENDED, *(["/a"] if is_done else []), CONNECTED)
 
 
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b"\0\0\0\x10" + bytes(16), id="another answer"),
+        pytest.param(b"\0\0\0\1\0", id="too short"),
+        pytest.param(b"\0\0\0\x14" + b"\xff" * 20, id="half an event"),
+        pytest.param(b"\xff" * 400, id="nothing of the kind"),
+    ],
+)
+async def test_garbage_on_the_line_costs_the_connection_and_nothing_more(
+    zookeeper: ZooKeeperProcess, root: str, garbage: bytes
+) -> None:
+    """kazoo ended its thread over an answer that it could not place, and the store stayed without a connection."""
+    async with TcpProxy(zookeeper.address).listening() as proxy:
+        async with opened(proxy.address, root, 10_000) as mine:
+            proxy.garbage = garbage
+            with pytest.raises(OutcomeUnknown):
+                await mine.commit([Create("/a", b"")])
+            await asyncio.wait_for(mine.wait_connected(), WAIT_S)
+            await mine.commit([])
+            assert list(await mine.tree("/")) == ["/a"]
+
+
 # --- servers that go
 
 

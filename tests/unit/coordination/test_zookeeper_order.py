@@ -40,6 +40,9 @@ class FakeLink:
     def start(self) -> None:
         """Nothing happens by itself."""
 
+    def cut(self) -> None:
+        self.on_state(SUSPENDED)
+
     def connect(self) -> None:
         self.connect_sent_ms = self.clock.monotonic_ms()
         self.on_state(CONNECTED)
@@ -169,6 +172,45 @@ async def test_reading_that_fails_begins_again_with_the_next_connection(make_wor
     _, on_answer = await world.link.next_request()
     on_answer(None, ConnectionLoss())
     world.link.on_state(SUSPENDED)
+    world.link.values = {"/a": (b"", 0)}
+    world.link.connect()
+    await world.link.answer_reading_of_all()
+    await idle()
+    assert world.heard == [SUSPENDED, ["/a"], CONNECTED]
+    await world.store.close()
+
+
+@pytest.mark.parametrize("error", [ConnectionLoss(), ValueError("no sense")], ids=repr)
+async def test_who_is_in_doubt_is_not_connected(make_world: Callable[[], World], error: Exception) -> None:
+    """The commit failed before the link told that it was broken. Its maker waited for a connection, was told that there
+    was one, and looked at a tree that was not read again yet."""
+    world = make_world()
+    await world.open()
+    commit = asyncio.ensure_future(world.store.commit([Create("/a", b"")]))
+    _, on_answer = await world.link.next_request()
+    on_answer(None, error)
+    with pytest.raises(OutcomeUnknown):
+        await commit
+    waiting = asyncio.ensure_future(world.store.wait_connected())
+    await idle()
+    assert not waiting.done()
+    world.link.on_state(SUSPENDED)
+    world.link.values = {"/a": (b"", 0)}
+    world.link.connect()
+    await world.link.answer_reading_of_all()
+    await waiting
+    assert await world.store.get("/a") is not None
+    await world.store.close()
+
+
+async def test_an_answer_that_makes_no_sense_breaks_the_connection(make_world: Callable[[], World]) -> None:
+    world = make_world()
+    await world.open()
+    world.link.on_event("/a")
+    _, on_answer = await world.link.next_request()
+    on_answer(None, ValueError("no sense"))
+    await idle()
+    assert world.heard == [SUSPENDED]
     world.link.values = {"/a": (b"", 0)}
     world.link.connect()
     await world.link.answer_reading_of_all()
