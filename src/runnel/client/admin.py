@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from runnel.client.admin_group import GroupAdmin
+from runnel.client.admin_reassignment import ReassignmentAdmin
 from runnel.client.cluster import Cluster
 from runnel.client.isolation import Isolation
 from runnel.client.metadata import ClusterView, Topic
@@ -100,7 +101,7 @@ class Config:
         return self.source == ConfigSource.DEFAULT
 
 
-class Admin(GroupAdmin):
+class Admin(GroupAdmin, ReassignmentAdmin):
     """Administration of a cluster."""
 
     def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:

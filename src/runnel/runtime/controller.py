@@ -78,9 +78,14 @@ class Controller:
         *,
         validate_only: bool,
     ) -> None:
-        """Replace a dynamic configuration by what `change` makes of it; `change` raises for what is not allowed."""
+        """Replace a dynamic configuration by what `change` makes of it; `change` raises for what is not allowed.
+
+        Any broker may do this, because clients send it to any: it concerns one node that nobody else decides about.
+        """
         image = self._metadata.image
-        await self._change(lambda: [ConfigRecord(kind, name, change(image.config(kind, name)))], validate_only)
+        await self._change(
+            lambda: [ConfigRecord(kind, name, change(image.config(kind, name)))], validate_only, is_anybodys=True
+        )
 
     # --- leaders and replicas
 
@@ -132,21 +137,26 @@ class Controller:
         """Commit what was decided on the image as it is now, if this broker is still the controller."""
         await self._metadata.commit(records, [self._election.guard])
 
-    async def _change(self, decide: Callable[[], list[Record]], validate_only: bool = False) -> list[Record]:
+    async def _change(
+        self, decide: Callable[[], list[Record]], validate_only: bool = False, *, is_anybodys: bool = False
+    ) -> list[Record]:
         async with self.turn:
-            records = await self._commit_decision(decide, validate_only)
+            records = await self._commit_decision(decide, validate_only, is_anybodys)
         if not validate_only:
             await self._carried_out()
         return records
 
-    async def _commit_decision(self, decide: Callable[[], list[Record]], validate_only: bool) -> list[Record]:
+    async def _commit_decision(
+        self, decide: Callable[[], list[Record]], validate_only: bool, is_anybodys: bool
+    ) -> list[Record]:
         for _ in range(DECISION_ATTEMPTS_MAX):
-            self.check()
+            if not is_anybodys:
+                self.check()
             records = decide()
             if validate_only:
                 return records
             try:
-                await self.commit(records)
+                await (self._metadata.commit(records) if is_anybodys else self.commit(records))
             except _CONFLICTS:
                 continue  # a leader or another controller was faster, and the image knows
             except OutcomeUnknown as error:

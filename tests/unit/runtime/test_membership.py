@@ -17,7 +17,8 @@ from runnel.runtime.registration import DuplicateBroker
 
 
 def leads(cluster: Members, broker_id: int, name: str = "t") -> bool:
-    return cluster.brokers[broker_id].replicas.get(name, 0).is_leader
+    partitions = cluster.brokers[broker_id].replicas.all()
+    return any(partition.is_leader for partition in partitions if (partition.topic, partition.index) == (name, 0))
 
 
 async def test_the_first_broker_is_the_controller_and_admits_the_others() -> None:
@@ -36,6 +37,16 @@ async def test_only_the_controller_decides() -> None:
         assert caught.value.code is ErrorCode.NOT_CONTROLLER
         await cluster.create([1, 2])
         await cluster.until(lambda: leads(cluster, 1) and not leads(cluster, 2))
+
+
+async def test_any_broker_takes_configuration() -> None:
+    async with members(1, 2) as cluster:
+        await cluster.create([1, 2])
+        for broker_id, value in ((2, "100"), (1, "200")):
+            await cluster.brokers[broker_id].controller.write_config(
+                ConfigKind.TOPIC, "t", lambda _, value=value: {"retention.ms": value}, validate_only=False
+            )
+            assert cluster.brokers[3 - broker_id].topic_config("t").retention_ms == int(value)
 
 
 async def test_a_dead_leader_is_succeeded_and_comes_back_as_a_follower() -> None:
@@ -124,6 +135,7 @@ async def test_a_session_that_ends_costs_leadership_and_the_broker_registers_aga
         await cluster.create([2, 3])
         await cluster.create([2], name="u")
         epoch = cluster.image.brokers[2].epoch
+        await cluster.until(lambda: leads(cluster, 2))
         cluster.stores[2].expire()
         assert not leads(cluster, 2), "before it registers again"
         await cluster.until(lambda: cluster.image.is_live(2) and cluster.image.brokers[2].epoch > epoch)
