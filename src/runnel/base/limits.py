@@ -268,3 +268,7 @@ FETCHER_TURN_BYTES_MAX = 2 * MIB
 # Copying metadata into ZooKeeper: paths and values in one commit. A server takes a megabyte at once (`jute.maxbuffer`),
 # with some tens of bytes more for each node.
 MIGRATION_COMMIT_BYTES_MAX = MIB // 4
+
+# Metadata of a broker that is alone: room on the disk that is kept for it, for a start on a full disk. A start after a
+# crash writes some 200 bytes for each partition.
+METADATA_RESERVE_BYTES = MIB

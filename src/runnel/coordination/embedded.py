@@ -16,6 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TypeVar
 
+from runnel.coordination.reserve import Reserve
 from runnel.coordination.store import Node, Operation, SessionListener, SessionState, Watcher
 from runnel.coordination.tree import Step, Tree
 from runnel.storage.error import StorageError
@@ -30,6 +31,8 @@ CREATE TABLE IF NOT EXISTS node (
 """
 _COUNTER_SCHEMA = "CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 
+RESERVE_SUFFIX = ".reserve"
+
 T = TypeVar("T")
 
 
@@ -40,12 +43,14 @@ class EmbeddedStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="runnel-metadata")
         try:
             self._database, self._tree = self._thread.submit(_connect, path).result()
         except sqlite3.Error as error:
             self._thread.shutdown()
             raise _storage_error(path, error) from error
+        self._thread.submit(self._reserve.take)
         self._watchers: list[Watcher] = []
         self._commits = asyncio.Lock()
 
@@ -82,11 +87,20 @@ class EmbeddedStore:
             steps = self._tree.decide(operations)
             if steps:
                 created = max((step.change.node.created for step in steps if step.change.node), default=0)
-                await self._run(_write, steps, created if created > self._tree.transaction else None)
+                await self._run(self._write, steps, created if created > self._tree.transaction else None)
                 self._tree.replay(steps)
                 changes = [step.change for step in steps]
                 for watcher in self._watchers:
                     watcher(changes)
+
+    def _write(self, database: sqlite3.Connection, steps: Sequence[Step], created: int | None) -> None:
+        try:
+            _write(database, steps, created)
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not self._reserve.give_up():
+                raise
+            _write(database, steps, created)
+            self._reserve.take()
 
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()

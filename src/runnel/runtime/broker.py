@@ -222,10 +222,11 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""
         await self.leave()
-        for task in self._tasks:
+        tasks, self._tasks = self._tasks, []  # whoever could not start stops twice
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._tasks:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
             await self.fetchers.stop()
             await self.isr.stop()
             await self.groups.stop()
