@@ -27,7 +27,7 @@ from bench.load import consume, produce
 from bench.replication_broker import TOPIC
 
 RECORD_BYTES = (100, 1000)
-READY_TIMEOUT_S = 30.0
+FOLLOW_TIMEOUT_S = 120.0
 
 
 class Leader:
@@ -63,7 +63,12 @@ def follow(leader: Leader, folder: Path, count: int) -> dict[str, float]:
     before = cpu_seconds(leader.pid)
     command = [sys.executable, "-m", "bench.replication_broker", "--data", str(folder), "--port", str(leader.port)]
     done = subprocess.run(
-        [*command, "--follow", str(count)], stdout=subprocess.PIPE, text=True, check=True, cwd=CHECKOUT
+        [*command, "--follow", str(count)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=CHECKOUT,
+        timeout=FOLLOW_TIMEOUT_S,
     )
     found = json.loads(done.stdout)
     return {"seconds": found["seconds"], "cpu_s": found["cpu_s"], "leader_cpu_s": cpu_seconds(leader.pid) - before}
@@ -128,14 +133,22 @@ def _page(result: dict[str, Any]) -> str:
         f"{item['record_bytes']:,} bytes"
         for item in result["results"]
     )
+    conditions = result["conditions"]
+    busy = ""
+    if float(conditions["load before the run"]) > int(conditions["cores"]):
+        busy = (
+            "\n**The machine was busy with other work during this run**: the rates are those of a share of it, and say "
+            "little about each other; the CPU seconds are to be compared.\n"
+        )
     return f"""# How fast a follower catches up
 
 Written by `{result["command"]}`; the figures of each round are in `replication.json`.
 
 A partition is read from its beginning to its end by one client (confluent-kafka, one consumer), and replicated by a
 second broker that begins with nothing and checks, writes and indexes what it gets. Both read from the same leader over
-loopback, in turns; medians of {result["rounds"]} rounds. Compared with the client's rate the follower's is {shares}.
-
+loopback, in turns; medians of {result["rounds"]} rounds.
+Compared with the client's rate the follower's is {shares}.
+{busy}
 | records | reader | MB/s | reader, CPU s/GB | leader, CPU s/GB |
 | ---: | --- | ---: | ---: | ---: |
 {rows}

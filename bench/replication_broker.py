@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from uuid import UUID
 
 from runnel.config.broker import BrokerConfig
@@ -18,8 +19,10 @@ from runnel.coordination.memory import MemoryStore
 from runnel.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
+    ControllerRecord,
     Endpoint,
     PartitionRecord,
+    Record,
     TopicRecord,
 )
 from runnel.server.server import Server
@@ -34,11 +37,23 @@ async def start(broker_id: int, data: str, leader_port: int) -> Server:
     store = MemoryStore()
     port, other = (leader_port, FOLLOWER) if broker_id == LEADER else (0, LEADER)
     endpoint = Endpoint("PLAINTEXT", "127.0.0.1", leader_port, "PLAINTEXT")
-    await ClusterMetadata(store).commit(
+    metadata = ClusterMetadata(store)
+    await metadata.load()
+    admissions = set()
+
+    def admit(records: Sequence[Record]) -> None:
+        """Be the controller, who does nothing but admit: one of the broker's own would elect and count the dead."""
+        for record in records:
+            if isinstance(record, BrokerRecord):
+                admission = asyncio.ensure_future(metadata.commit([BrokerAdmitted(record.broker_id, record.epoch)]))
+                admissions.add(admission)
+
+    metadata.listen(admit)
+    await metadata.commit(
         [
+            ControllerRecord(0, 1),
             # This broker registers itself. The first commit to a store makes the first epoch.
             BrokerRecord(other, 1, (endpoint._replace(port=leader_port if other == LEADER else 1),)),
-            BrokerAdmitted(other, 1),
             TopicRecord(TOPIC, UUID(int=7), ((LEADER, FOLLOWER),)),
             PartitionRecord(TOPIC, 0, LEADER, 0, (LEADER,)),
         ]
