@@ -39,8 +39,9 @@ def import_metadata(config_file: Path | None, data: str | None, settings: tuple[
 
 async def _copy(config: "BrokerConfig") -> int:
     from runnel.base.clock import SystemClock
-    from runnel.coordination.embedded import RESERVE_SUFFIX, EmbeddedStore
+    from runnel.coordination.embedded import EmbeddedStore
     from runnel.coordination.migration import copy_metadata
+    from runnel.coordination.reserve import Reserve
     from runnel.runtime.metadata_store import open_zookeeper_store, store_file
     from runnel.storage.fs import RealFileSystem
     from runnel.storage.log_dir import lock_folder
@@ -62,7 +63,7 @@ async def _copy(config: "BrokerConfig") -> int:
         await target.close()
     # Last: as long as it has its name, the broker refuses to use ZooKeeper.
     file.rename(file.with_name(file.name + _IMPORTED_SUFFIX))
-    file.with_suffix(RESERVE_SUFFIX).unlink(missing_ok=True)
+    Reserve(file).give_up()
     fs.sync_directory(str(file.parent))
     del lock
     return sum(counts)

@@ -31,8 +31,6 @@ CREATE TABLE IF NOT EXISTS node (
 """
 _COUNTER_SCHEMA = "CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 
-RESERVE_SUFFIX = ".reserve"
-
 T = TypeVar("T")
 
 
@@ -41,16 +39,17 @@ class EmbeddedStore:
 
     session_state = SessionState.CONNECTED
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reserve: Reserve | None = None) -> None:
         self._path = path
-        self._reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
+        self._reserve = reserve
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="runnel-metadata")
         try:
             self._database, self._tree = self._thread.submit(_connect, path).result()
         except sqlite3.Error as error:
             self._thread.shutdown()
             raise _storage_error(path, error) from error
-        self._thread.submit(self._reserve.take)
+        if reserve is not None:
+            self._thread.submit(reserve.take)
         self._watchers: list[Watcher] = []
         self._commits = asyncio.Lock()
 
@@ -97,10 +96,11 @@ class EmbeddedStore:
         try:
             _write(database, steps, created)
         except sqlite3.Error as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not self._reserve.give_up():
+            reserve = self._reserve
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or reserve is None or not reserve.give_up():
                 raise
             _write(database, steps, created)
-            self._reserve.take()
+            reserve.take()
 
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()

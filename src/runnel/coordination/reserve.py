@@ -16,8 +16,8 @@ _STEP_BYTES_MIN = 4096
 class Reserve:
     """A file without a content beside that of the metadata."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, store_path: Path) -> None:
+        self._path = store_path.with_suffix(".reserve")
 
     def take(self) -> None:
         """Have the room again, or as much of it as there is."""

@@ -131,6 +131,26 @@ class Broker:
         for folder in new_folders:
             write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
+        self._make_membership()
+        self._make_replicas()
+        for name in list(self.image.topics):
+            await self.replicas.reconcile(name)
+        self._set_strays_aside()
+        self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
+        self.groups = GroupCoordinators(
+            lambda: self.config,
+            self.clock,
+            self.image,
+            self.replicas,
+            self.worker,
+            self.controller_channel.create_topic,
+            self.metrics,
+        )
+        self.metadata.listen(self._on_records)
+        self.replicas.review()
+        self._start_care()
+
+    def _make_membership(self) -> None:
         self.membership = Membership(self.metadata, lambda: self.config, self._rule_of, self._carried_out)
         self.controller = self.membership.controller
         self.controller_channel = ControllerChannel(
@@ -139,6 +159,8 @@ class Broker:
             lambda new: self.controller.create_topic(new, self.topic_defaults),
             ask_by_connection(self.image, self.config.inter_broker_listener.name, self.broker_id),
         )
+
+    def _make_replicas(self) -> None:
         self.isr = IsrKeeper(self.metadata, self.config.replica_lag_time_max_ms, self._partitions)
         self.leader_throttle = ReplicationThrottle(
             self.broker_id,
@@ -166,22 +188,6 @@ class Broker:
             may_lead=self._may_lead,
             lease=self._lease(),
         )
-        for name in list(self.image.topics):
-            await self.replicas.reconcile(name)
-        self._set_strays_aside()
-        self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
-        self.groups = GroupCoordinators(
-            lambda: self.config,
-            self.clock,
-            self.image,
-            self.replicas,
-            self.worker,
-            self.controller_channel.create_topic,
-            self.metrics,
-        )
-        self.metadata.listen(self._on_records)
-        self.replicas.review()
-        self._start_care()
 
     def _start_care(self) -> None:
         self.fetch_sessions = FetchSessions(
@@ -222,11 +228,10 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly: what is written is flushed, and the next start scans nothing."""
         await self.leave()
-        tasks, self._tasks = self._tasks, []  # whoever could not start stops twice
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if tasks:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
             await self.fetchers.stop()
             await self.isr.stop()
             await self.groups.stop()
@@ -242,6 +247,7 @@ class Broker:
                 except StorageError as error:
                     log.error("%s could not be closed cleanly: %s", log_dir.path, error)
         self.log_dirs = []
+        self._tasks = []  # whoever could not start stops twice
         if self._store is not None:
             await self._store.close()
             self._store = None

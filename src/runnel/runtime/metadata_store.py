@@ -10,6 +10,7 @@ from runnel.config.broker import BrokerConfig
 from runnel.config.error import ConfigError
 from runnel.config.zookeeper import parse_connect
 from runnel.coordination.embedded import EmbeddedStore
+from runnel.coordination.reserve import Reserve
 from runnel.coordination.store import MetadataStore
 from runnel.storage.folder_identity import ForeignFolder, read_identity
 from runnel.storage.fs import FileSystem
@@ -78,13 +79,14 @@ def store_file(config: BrokerConfig) -> Path:
 
 
 def _embedded(config: BrokerConfig, fs: FileSystem) -> EmbeddedStore:
-    folder = config.log_directories[0]
+    file = store_file(config)
+    folder = file.parent
     identity = read_identity(fs, str(folder))
-    if identity is not None and not (folder / STORE_FILE_NAME).exists():
+    if identity is not None and not file.exists():
         # A store made now would be of another cluster, and would stay in a folder that is not ours.
         raise ForeignFolder(
             f"{folder} belongs to cluster {identity.cluster_id}, but {STORE_FILE_NAME}, which says what is in it, "
             "is not there"
         )
     fs.make_directory(str(folder))
-    return EmbeddedStore(folder / STORE_FILE_NAME)
+    return EmbeddedStore(file, Reserve(file))

@@ -11,8 +11,8 @@ from runnel.coordination.reserve import Reserve
 
 
 def test_room_is_taken_and_given_up(tmp_path: Path) -> None:
-    path = tmp_path / "reserve"
-    reserve = Reserve(path)
+    path = tmp_path / "store.reserve"
+    reserve = Reserve(tmp_path / "store.sqlite")
     assert not reserve.give_up()
     reserve.take()
     assert path.stat().st_blocks * 512 >= METADATA_RESERVE_BYTES
@@ -30,10 +30,10 @@ def test_as_much_is_taken_as_there_is(tmp_path: Path, monkeypatch: pytest.Monkey
         taken.append(size_bytes)
 
     monkeypatch.setattr(os, "posix_fallocate", allocate)
-    Reserve(tmp_path / "reserve").take()
+    Reserve(tmp_path / "store.sqlite").take()
     assert 0 <= free_bytes - taken[-1] < 8192
 
 
 def test_a_folder_that_cannot_be_written_has_none(tmp_path: Path) -> None:
-    Reserve(tmp_path / "missing" / "reserve").take()
+    Reserve(tmp_path / "missing" / "store.sqlite").take()
     assert list(tmp_path.iterdir()) == []
