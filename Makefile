@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups simulate-groups simulate fuzz crash kill storm lint bench format docs clean
+.PHONY: help demo test test-slow test-groups simulate-groups simulate fuzz crash kill storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -50,6 +50,10 @@ crash: $(VENV)/.dev     ## a hundred thousand storage faults in memory; CASES an
 
 kill: $(VENV)/.dev      ## a broker killed 200 times under load; ROUNDS and SEED choose others
 	$(BIN)/python -m tests.faults.kill_loop --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+soak: $(VENV)/.dev      ## a ZooKeeper and connections to it that break for SECONDS (60); SEED and SERVERS choose others
+	$(BIN)/python -m tests.faults.zookeeper_soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SERVERS),--servers $(SERVERS))
 
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)

@@ -49,7 +49,7 @@ class MultiRead:
     """The values of many znodes, or the names of their children, in one request.
 
     The answer is a list with a `Found`, a list of names or an exception for each path. One request for each would cost
-    kazoo a tenth of a millisecond.
+    kazoo 0.2 ms.
     """
 
     type = 22

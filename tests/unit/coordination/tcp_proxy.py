@@ -46,7 +46,11 @@ class TcpProxy:
         if not self.is_open:
             writer.close()
             return
-        server_reader, server_writer = await asyncio.open_connection(self._host, self._port)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(self._host, self._port)
+        except OSError:
+            writer.close()
+            return
         self._writers |= {writer, server_writer}
         for source, sink, name in (
             (reader, server_writer, "passes_requests"),
