@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from runnel.coordination.reserve import Reserve
+from runnel.coordination.shield import finish_anyway
 from runnel.coordination.store import Node, Operation, SessionListener, SessionState, Watcher
 from runnel.coordination.tree import Step, Tree
 from runnel.storage.error import StorageError
@@ -61,7 +62,7 @@ class EmbeddedStore:
 
     async def commit(self, operations: Sequence[Operation]) -> None:
         # A caller that is cancelled must not keep a durable change from the watchers.
-        await asyncio.shield(self._commit_and_notify(tuple(operations)))
+        await finish_anyway(self._commit_and_notify(tuple(operations)))
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)

@@ -21,6 +21,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from runnel.base.clock import Clock, SystemClock
 from runnel.base.limits import ZOOKEEPER_COMMIT_BYTES_MAX, ZOOKEEPER_PLANS_MAX, ZOOKEEPER_READS_PER_REQUEST
+from runnel.coordination.shield import finish_anyway
 from runnel.coordination.store import (
     Change,
     CommitTooLargeError,
@@ -121,7 +122,7 @@ class ZooKeeperStore:
 
     async def commit(self, operations: Sequence[Operation]) -> None:
         # A caller that is cancelled leaves a transaction that may happen all the same, and is told then.
-        await asyncio.shield(self._commit(tuple(operations)))
+        await finish_anyway(self._commit(tuple(operations)))
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)

@@ -1,6 +1,7 @@
 """What every metadata store promises, whatever it is made of."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -311,6 +312,22 @@ async def test_who_stops_waiting_stops_nothing(open_store: OpenStore) -> None:
         heard = {path for group in groups for path, _ in group}
         assert heard == set(await store.tree("/"))
         assert "/last" in heard
+
+
+async def test_a_refusal_that_nobody_waits_for_is_nobodys_business(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio complained of an exception that was never retrieved, whenever a cancelled commit was refused."""
+    async with open_store() as store:
+        await store.commit([Create("/a", b"")])
+        commit = asyncio.ensure_future(store.commit([Create("/a", b"")]))
+        await asyncio.sleep(0)
+        commit.cancel()
+        await asyncio.gather(commit, return_exceptions=True)
+        await store.commit([Create("/b", b"")])
+    del commit
+    gc.collect()
+    assert caplog.text == ""
 
 
 async def test_a_tree_that_was_read_and_then_watched_misses_nothing(open_store: OpenStore) -> None:
