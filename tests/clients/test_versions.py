@@ -46,21 +46,26 @@ NAMES = {
     35: "DescribeLogDirs",
     37: "CreatePartitions",
     42: "DeleteGroups",
+    43: "ElectLeaders",
     44: "IncrementalAlterConfigs",
+    45: "AlterPartitionReassignments",
+    46: "ListPartitionReassignments",
     47: "OffsetDelete",
     60: "DescribeCluster",
     74: "ListConfigResources",
     75: "DescribeTopicPartitions",
 }
-# ConsumerGroupHeartbeat and ConsumerGroupDescribe, which other clients send in `test_new_group_protocol`.
-BEYOND_KAFKA_PYTHON = {68, 69}
+# ConsumerGroupHeartbeat and ConsumerGroupDescribe, which other clients send in `test_new_group_protocol`; and
+# UnregisterBroker, which needs a broker that is gone.
+BEYOND_KAFKA_PYTHON = {64, 68, 69}
+OF_THE_CLUSTER = {"DescribeCluster", "ElectLeaders", "AlterPartitionReassignments", "ListPartitionReassignments"}
 # Nobody is a member here, and who asks for too short a session does not become one; all in one answer, without waiting.
 TOLD_TO_STRANGERS = {"JoinGroup": {26}, "SyncGroup": {25}, "Heartbeat": {25}, "LeaveGroup": {25}}
 
 
 def _fields(asker: Asker, api: str, version: int) -> dict[str, Any]:
     """The fields of a request that must succeed; those that a version lacks are left out on the wire."""
-    if api in {"ApiVersions", "FindCoordinator", "InitProducerId", "CreateTopics", "DescribeCluster"}:
+    if api in {"ApiVersions", "FindCoordinator", "InitProducerId", "CreateTopics", *OF_THE_CLUSTER}:
         return _without_topic(api)
     if api in TOLD_TO_STRANGERS or api in {"DescribeGroups", "ListGroups", "DeleteGroups"}:
         return _of_group(asker, api, version)
@@ -139,6 +144,9 @@ def _without_topic(api: str) -> dict[str, Any]:
             "validate_only": False,
         },
         "DescribeCluster": {"include_cluster_authorized_operations": True, "endpoint_type": 1},
+        "ElectLeaders": {"election_type": 0, "topic_partitions": None, "timeout_ms": 10_000},
+        "AlterPartitionReassignments": {"timeout_ms": 10_000, "topics": []},
+        "ListPartitionReassignments": {"timeout_ms": 10_000, "topics": None},
     }[api]
 
 

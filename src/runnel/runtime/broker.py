@@ -54,7 +54,7 @@ from runnel.runtime.registration import UNCLEAN
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.runtime.replication_throttle import ReplicationThrottle
 from runnel.storage.error import StorageError
-from runnel.storage.folder_identity import find_new_folders, write_identity
+from runnel.storage.folder_identity import find_new_folders, read_identity, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
 from runnel.storage.handle_pool import HandlePool
 from runnel.storage.log_dir import LogDir
@@ -123,14 +123,7 @@ class Broker:
         self.metadata = ClusterMetadata(self._store)
         await self.metadata.load()
         self._apply_dynamic_config()
-        self.cluster_id = await load_cluster_id(self.metadata.store)
-        # All folders are looked at before any of them is touched.
-        folders = [str(path) for path in self.config.log_directories]
-        new_folders = find_new_folders(self._fs, folders, self.cluster_id, self.broker_id)
-        await self._open_log_dirs()
-        for folder in new_folders:
-            write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
-        self.handles.defer = self.worker.submit
+        await self._open_folders()
         self._make_membership()
         self._make_replicas()
         for name in list(self.image.topics):
@@ -149,6 +142,17 @@ class Broker:
         self.metadata.listen(self._on_records)
         self.replicas.review()
         self._start_care()
+
+    async def _open_folders(self) -> None:
+        # All folders are looked at before any of them is touched.
+        folders = [str(path) for path in self.config.log_directories]
+        claims = (read_identity(self._fs, folder) for folder in folders)
+        self.cluster_id = await load_cluster_id(self.metadata.store, next(filter(None, claims), None))
+        new_folders = find_new_folders(self._fs, folders, self.cluster_id, self.broker_id)
+        await self._open_log_dirs()
+        for folder in new_folders:
+            write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
+        self.handles.defer = self.worker.submit
 
     def _make_membership(self) -> None:
         self.membership = Membership(self.metadata, lambda: self.config, self._rule_of, self._carried_out)

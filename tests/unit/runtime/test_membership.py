@@ -14,6 +14,7 @@ from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerR
 from runnel.machines.controller.topic import NewTopic
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.runtime.registration import DuplicateBroker
+from runnel.storage.folder_identity import ForeignFolder
 
 
 def leads(cluster: Members, broker_id: int, name: str = "t") -> bool:
@@ -157,6 +158,20 @@ async def test_two_brokers_of_one_id_are_told_where_the_other_is() -> None:
         with pytest.raises(DuplicateBroker, match=r"broker 2 is running already, at 127\.0\.0\.1:2;"):
             await cluster.start(2, initial_broker_registration_timeout_ms="50")
         assert cluster.image.is_live(2)
+
+
+async def test_a_broker_of_another_cluster_is_refused_and_leaves_no_trace() -> None:
+    async with members(1, 2) as cluster, members(1) as other, members() as empty:
+        for stranger in (other, empty):
+            stranger.disks[2] = cluster.disks[2]
+        before = dict(other.tree.nodes)
+        await cluster.stop(2)
+        with pytest.raises(ForeignFolder, match=f"of cluster {cluster.controller.cluster_id}, not of "):
+            await other.start(2)
+        assert dict(other.tree.nodes) == before
+        with pytest.raises(ForeignFolder, match=f"of cluster {cluster.controller.cluster_id}, but the metadata store"):
+            await empty.start(2)
+        assert empty.tree.nodes == {}
 
 
 async def test_a_broker_waits_for_the_session_of_its_predecessor() -> None:
