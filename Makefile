@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups simulate-groups simulate fuzz crash kill storm soak lint bench format docs clean
+.PHONY: help demo test test-slow test-groups simulate-groups simulate simulate-one fuzz crash kill storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -39,7 +39,10 @@ test-groups: $(VENV)/.dev ## groups of every client whose members are killed as 
 simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SEED and SEEDS choose others
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)
 
-simulate: $(VENV)/.dev ## whole brokers and clients in a world that goes wrong, on virtual time; SEED and SEEDS choose
+simulate: $(VENV)/.dev ## clusters and clients in a world that goes wrong, on virtual time; SEED and SEEDS choose others
+	$(BIN)/python -m runnel.sim.simulate --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)
+
+simulate-one: $(VENV)/.dev ## the same with one broker
 	$(BIN)/python -m runnel.sim.simulate --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others

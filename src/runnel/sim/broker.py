@@ -1,11 +1,14 @@
 """A real broker on a simulated host: killed, stopped, paused and started again, with a disk that outlives it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
 from runnel.config.broker import BrokerConfig
 from runnel.coordination.store import MetadataStore
+from runnel.runtime.membership import NotAdmitted
+from runnel.runtime.partition import Partition
+from runnel.runtime.registration import DuplicateBroker
 from runnel.server.server import Server
 from runnel.sim.clock import SimClock
 from runnel.sim.loop import VirtualLoop
@@ -24,7 +27,7 @@ class SimBroker:
         loop: VirtualLoop,
         broker_id: int,
         options: Mapping[str, str],
-        open_store: Callable[[], MetadataStore],
+        open_store: Callable[["SimBroker"], Awaitable[MetadataStore]],
         clock: SimClock,
         random: Random,
     ) -> None:
@@ -48,6 +51,17 @@ class SimBroker:
     def is_up(self) -> bool:
         return self.process is not None and self.process.is_alive
 
+    @property
+    def is_admitted(self) -> bool:
+        """Whether this life of the broker is one of the cluster, so that others count on what it has."""
+        membership = getattr(self.server and self.server.broker, "membership", None)
+        return membership is not None and membership.registration.is_admitted
+
+    def replicas(self) -> list[Partition]:
+        """The partitions that the broker has open."""
+        replicas = getattr(self.server and self.server.broker, "replicas", None)
+        return [] if replicas is None else replicas.all()
+
     def start(self) -> None:
         """Begin a new life."""
         self._life_count += 1
@@ -61,12 +75,15 @@ class SimBroker:
         config = BrokerConfig(
             {"node.id": str(self.broker_id), "listeners": listener, "log.dirs": FOLDER, **self._options}
         )
-        server = Server(config, fs=self.fs, clock=self.clock, store=self._open_store())
-        await server.start()
+        server = Server(config, fs=self.fs, clock=self.clock, store=await self._open_store(self))
         self.server = server
-        await stopping.wait()
-        self.server = None
-        await server.stop()
+        try:
+            await server.start()
+        except (NotAdmitted, DuplicateBroker) as error:
+            self._loop.note(f"{self.host} gives up: {error}")
+        else:
+            await stopping.wait()
+            await server.stop()
         self._end(process, is_power_loss=False)
 
     def stop(self) -> None:

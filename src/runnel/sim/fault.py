@@ -53,17 +53,23 @@ class Faults:
         self._world.loop.network.mend_all()
         for broker in self._world.brokers:
             broker.fs.hook = None
-            self._start(broker)
             broker.resume()
+        self._keep_up()
         for client in self._world.clients:
             self._resume(client)
+
+    def _keep_up(self) -> None:
+        """Start what is down, also what was still stopping when everything was healed, or gave up."""
+        for broker in self._world.brokers:
+            self._start(broker)
+        self._later(1.0, self._keep_up)
 
     # --- brokers
 
     def kill_broker(self) -> None:
         """Kill one between two steps or in the middle of a call to its file system, and start it again later."""
         broker, random = self._broker(), self._world.random
-        is_power_loss = self._loses_power and random.random() < 0.5
+        is_power_loss = self.loses_power(broker.broker_id)
         word = "loses power" if is_power_loss else "is killed"
         if random.random() < 0.5:
             self._world.note(f"{broker.host} {word}")
@@ -73,6 +79,10 @@ class Faults:
             self._world.note(f"{broker.host} {word} in {call_count} calls")
             broker.kill_in_call(call_count, is_power_loss=is_power_loss)
         self._later(random.uniform(0.1, 10), lambda: self._start(broker))
+
+    def loses_power(self, broker_id: int) -> bool:  # noqa: ARG002 - it matters where there are several
+        """Whether a broker that is to be killed loses what it has not synced."""
+        return self._loses_power and self._world.random.random() < 0.5
 
     def stop_broker(self) -> None:
         """Stop one as an administrator would, and start it again."""

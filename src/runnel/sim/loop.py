@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from runnel.sim.executor import SimExecutor
 from runnel.sim.network import Network
 from runnel.sim.process import PROCESS, Life, Process
+from runnel.storage.memory_fs import Crash
 
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def __init__(self, seed: int) -> None:
         self.random = Random(f"loop {seed}")
         self.network = Network(self, Random(f"network {seed}"))
-        self.after_step: Callable[[], None] | None = None
+        self.after_step: Callable[[Process | None], None] | None = None
         self.failures: list[str] = []
         self.step_count = 0
         self.limit_s = float("inf")
@@ -132,7 +133,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.note(f"{process.name if process else '-'} {_name(handle)}")
         handle._run()
         if self.after_step is not None:
-            self.after_step()
+            self.after_step(process)
         while self._timers and self._timers[0][0] <= self._now_s:
             self._ready.append(heapq.heappop(self._timers)[2])
 
@@ -226,7 +227,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         task.add_done_callback(self._on_end, context=Context())
 
     def _on_end(self, task: "asyncio.Task[Any]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Crash):
             self.failures.append(f"{_name_of(task)} ended with {error!r}")
 
     # --- what threads would do
@@ -287,6 +289,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         process = PROCESS.get()
         if self._is_closed or (process is not None and not process.is_alive):
             return
+        if isinstance(context.get("exception"), Crash):
+            return  # that is how a program ends that is killed in the middle of a call
         self.failures.append(f"{process or 'nobody'}: {context['message']}: {context.get('exception')!r}")
 
 

@@ -17,7 +17,6 @@ from runnel.sim.transport import Address, SimTransport, join
 FIRST_PORT = 40_000
 _LATENCY_S = (0.000_1, 0.002)
 _SLOW_LATENCY_S = (0.01, 0.3)
-_SLOW_SHARE = 0.01
 _RETRY_S_MAX = 1.0  # how long after a cut is mended what waited is sent again, at most
 WORLD = "world"
 
@@ -70,6 +69,7 @@ class Network:
     def __init__(self, loop: Loop, random: Random) -> None:
         self.loop = loop
         self.random = random
+        self.slow_share = 0.01  # of what is sent gets there so late that others overtake it
         self.transports: dict[SimTransport, None] = {}
         self._listeners: dict[Address, Listener] = {}
         self._ports: dict[str, int] = {}
@@ -128,7 +128,7 @@ class Network:
 
     def arrival_s(self) -> float:
         """When something that is sent now gets there."""
-        is_slow = self.random.random() < _SLOW_SHARE
+        is_slow = self.random.random() < self.slow_share
         return self.loop.time() + self.random.uniform(*(_SLOW_LATENCY_S if is_slow else _LATENCY_S))
 
     def _arrive(self, message: _Waiting) -> None:

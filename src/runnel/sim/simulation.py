@@ -130,7 +130,7 @@ class Simulation:
         """The brokers of this world, not yet started."""
         store = MemoryStore()
 
-        def open_store() -> MemoryStore:
+        async def open_store(_broker: SimBroker) -> MemoryStore:
             # The watchers of an earlier life are dead.
             store._watchers.clear()
             return store
@@ -170,6 +170,11 @@ class Simulation:
         except TimeoutError:
             waiting = [client.process.name for client in world.clients if not client.task.done()]
             self.problems.append(f"not over {_ENDING_S:g} s after everything was healed; waiting: {waiting}")
+        else:
+            await self.end()
+
+    async def end(self) -> None:
+        """What else there is to look at when everything has been read."""
 
     def run(self) -> Outcome:
         """Do it all."""

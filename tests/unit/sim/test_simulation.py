@@ -45,7 +45,7 @@ def test_a_broker_that_acknowledges_before_it_syncs_is_caught(
     monkeypatch.setenv("PYTHONHASHSEED", "0")
 
     def acknowledge(partition: Partition, size_bytes: int) -> None:
-        partition._advance_high_watermark(partition.log.log_end_offset, size_bytes)
+        partition.commit(partition.log.log_end_offset, size_bytes)
 
     monkeypatch.setattr(Partition, "_join_commit", acknowledge)
     assert main(["--seed", "1", "--seeds", "6"]) == 1

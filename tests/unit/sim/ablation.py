@@ -1,0 +1,66 @@
+"""Safeguards of replication, each taken away by a patch, so that the simulator can show that it is needed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from runnel.coordination.cluster import ClusterMetadata
+from runnel.coordination.layout import node_of
+from runnel.coordination.store import ANY_VERSION, Put
+from runnel.machines.controller.record import PartitionRecord, Record
+from runnel.runtime.partition import Partition
+from runnel.server.handlers import fetch_read
+
+
+@contextmanager
+def no_epoch_check_on_fetch() -> Iterator[None]:
+    """A leader serves followers by offset alone, whatever epoch they follow and whatever their logs hold."""
+    with patch.object(Partition, "check_leader_epoch", lambda *_: None):
+        with patch.object(fetch_read, "find_divergence", lambda *_: None):
+            yield
+
+
+@contextmanager
+def truncation_to_the_high_watermark() -> Iterator[None]:
+    """A follower of a new epoch cuts its log at its own high watermark, as Kafka did before KIP-101."""
+    follow = Partition.follow
+
+    def cut(partition: Partition, record: PartitionRecord) -> None:
+        is_news = record.leader_epoch != partition.leader_epoch
+        follow(partition, record)
+        if is_news and not partition.is_retired:
+            partition.truncate_to(partition.high_watermark)
+
+    with patch.object(Partition, "follow", cut):
+        yield
+
+
+@contextmanager
+def no_compare_and_set() -> Iterator[None]:
+    """A leader writes its ISR over whatever is there."""
+    commit = ClusterMetadata.commit
+
+    async def overwrite(metadata: ClusterMetadata, records: Sequence[Record], guards: Sequence[Any] = ()) -> None:
+        if guards or any(not isinstance(record, PartitionRecord) for record in records):
+            await commit(metadata, records, guards)
+        else:
+            await metadata.store.commit([Put(*node_of(record), ANY_VERSION) for record in records])  # type: ignore[arg-type]
+
+    with patch.object(ClusterMetadata, "commit", overwrite):
+        yield
+
+
+@contextmanager
+def reply_before_the_isr_has_it() -> Iterator[None]:
+    """A leader acknowledges what it has written itself."""
+    with patch.object(Partition, "when_committed", lambda *_: None):
+        yield
+
+
+ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "no epoch check on fetch": no_epoch_check_on_fetch,
+    "truncation to the high watermark": truncation_to_the_high_watermark,
+    "no compare-and-set": no_compare_and_set,
+    "reply before the ISR has it": reply_before_the_isr_has_it,
+}

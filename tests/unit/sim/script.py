@@ -1,0 +1,126 @@
+"""Scenes of a cluster in which the one thing goes wrong that a safeguard is there for."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from runnel.coordination.layout import node_of, partition_path, record_of
+from runnel.coordination.store import Change, Put
+from runnel.machines.controller.record import PartitionRecord
+from runnel.runtime.partition import Partition
+from runnel.sim.broker import SimBroker
+from runnel.sim.cluster import ClusterSimulation
+from runnel.sim.fault import Faults
+from runnel.sim.workload import Shape
+
+PATH = partition_path("views", 0)
+
+
+class Scene(ClusterSimulation):
+    """Three brokers, one partition, and producers that send all the time."""
+
+    def __init__(self, seed: int, script: "type[Script]") -> None:
+        super().__init__(seed)
+        self.broker_count = 3
+        self._script = script
+
+    def choose_shape(self) -> Shape:
+        return replace(super().choose_shape(), partition_count=1, pause_s=0.05, pipeline_max=20)
+
+    def broker_options(self) -> dict[str, str]:
+        return {**super().broker_options(), "leader.imbalance.check.interval.seconds": "300"}
+
+    def make_faults(self) -> Faults:
+        return self._script(self)
+
+
+class Script(Faults):
+    """Says what happens, step by step, to a leader and its two followers."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.world, loses_power=False, every_s=1.0)
+        self.zookeeper = scene.zookeeper
+        self.network = scene.world.loop.network
+
+    async def run(self, for_s: float) -> None:
+        await asyncio.sleep(3)
+        state = self.state
+        leader, one, other = (self._find(broker_id) for broker_id in (state.leader, *self._followers()))
+        await self.play(leader, one, other)
+        await asyncio.sleep(3)
+        self.heal()
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        raise NotImplementedError
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Go on in the moment in which something becomes true, before anything that takes time."""
+        while not condition():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.000_05)
+
+    @property
+    def state(self) -> PartitionRecord:
+        record = record_of(Change(PATH, self.zookeeper.tree.nodes[PATH]))
+        assert isinstance(record, PartitionRecord)
+        return record
+
+    def elect(self, broker: SimBroker) -> None:
+        """Decide as a controller may for any broker that is in sync."""
+        state = self.state
+        assert broker.broker_id in state.isr
+        _, value = node_of(replace(state, leader=broker.broker_id, leader_epoch=state.leader_epoch + 1))
+        self.zookeeper._replay(self.zookeeper.tree.decide([Put(PATH, value, self.zookeeper.tree.nodes[PATH].version)]))
+
+    def replica(self, broker: SimBroker) -> Partition:
+        return next(partition for partition in broker.replicas() if partition.name == "views-0")
+
+    def _followers(self) -> list[int]:
+        return [broker_id for broker_id in self.state.isr if broker_id != self.state.leader]
+
+    def _find(self, broker_id: int) -> SimBroker:
+        return next(broker for broker in self._world.brokers if broker.broker_id == broker_id)
+
+
+class LateIsrChange(Script):
+    """A leader asks for another ISR, and its request is late: another leader has been elected before it arrives."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        one.pause()
+        await asyncio.sleep(3.9)
+        await self.until(lambda: self._asks(leader))
+        self.elect(other)
+
+    def _asks(self, leader: SimBroker) -> bool:
+        leadership = self.replica(leader).leadership
+        return leadership is not None and leadership.machine.pending is not None
+
+
+class TwoQuickElections(Script):
+    """KIP-101: a follower that has a record and does not know yet that it is committed becomes leader."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        await self.until(lambda: self.replica(one).high_watermark < self.replica(leader).high_watermark)
+        self.network.cut(other.host, one.host)
+        self.elect(other)
+        await self.until(lambda: self.replica(one).leader_epoch == self.state.leader_epoch)
+        self.elect(one)
+
+
+class Fork(Script):
+    """A leader that is cut off writes what nobody else has, and follows its successor afterwards."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        for follower in (one, other):
+            self.network.cut(leader.host, follower.host)
+            self.network.cut(follower.host, leader.host)
+        await asyncio.sleep(2.5)
+        self.elect(one)
+        await asyncio.sleep(0.5)
+        self.network.mend_all()
+
+
+class Plain(Script):
+    """Nothing goes wrong."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        """Nothing."""

@@ -1,0 +1,41 @@
+"""Three to five real brokers in a world where things go wrong; `make simulate` runs many more seeds."""
+
+import pytest
+from tests.unit.sim.ablation import ABLATIONS
+from tests.unit.sim.script import Fork, LateIsrChange, Plain, Scene, TwoQuickElections
+
+from runnel.sim.cluster import ClusterSimulation
+from runnel.sim.simulate import report
+
+SEEDS = {5: 20.0, 14: 15.0, 34: 15.0}
+"""Seeds and for how many seconds faults last. What they found once is in the tests of what was wrong."""
+
+SAFEGUARDS = {
+    "no epoch check on fetch": Fork,
+    "truncation to the high watermark": TwoQuickElections,
+    "no compare-and-set": LateIsrChange,
+    "reply before the ISR has it": Plain,
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_and_every_invariant_holds(seed: int) -> None:
+    simulation = ClusterSimulation(seed, for_s=SEEDS[seed])
+    outcome = simulation.run()
+    assert not outcome.problems, report(outcome, SEEDS[seed], is_cluster=True)
+    assert simulation.invariants.check_count > 100
+
+
+def test_one_seed_is_one_story() -> None:
+    one, other = (ClusterSimulation(7, for_s=3.0).run() for _ in range(2))
+    assert (one.digest, one.notes) == (other.digest, other.notes)
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_a_safeguard_is_needed(name: str) -> None:
+    """The scene goes well with it, and is found out without it."""
+    outcome = Scene(1, SAFEGUARDS[name]).run()
+    assert not outcome.problems, outcome.notes
+    with ABLATIONS[name]():
+        outcome = Scene(1, SAFEGUARDS[name]).run()
+    assert any("Violation" in problem for problem in outcome.problems), outcome.notes

@@ -1,0 +1,179 @@
+"""Each invariant, broken by hand."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.sample import make_batch
+
+from runnel.coordination.layout import node_of
+from runnel.coordination.store import Change, Node
+from runnel.machines.controller.record import PartitionRecord, TopicRecord
+from runnel.protocol.messages.produce import (
+    ProduceRequest,
+    ProduceResponse,
+    ProduceResponsePartition,
+    ProduceResponseTopic,
+)
+from runnel.records.batch import assign_offsets
+from runnel.sim.invariant import Invariants, Violation
+from runnel.sim.process import Process
+
+TOPIC_ID = UUID(int=7)
+
+
+class Replica:
+    """A partition with a batch of one record at each offset."""
+
+    def __init__(self, *values: bytes, high_watermark: int = 0, epoch: int = 0, is_leader: bool = False) -> None:
+        self.topic, self.topic_id, self.index, self.name = "t", TOPIC_ID, 0, "t-0"
+        self.values = list(values)
+        self.is_leader = is_leader
+        self.leader_epoch = epoch
+        self.high_watermark = high_watermark
+        self.isr = (1, 2)
+        self.log: Any = self
+        self.config = SimpleNamespace(cleanup_policy_compact=False)
+        self.log_start_offset = 0
+
+    @property
+    def log_end_offset(self) -> int:
+        return len(self.values)
+
+    def read(self, offset: int, _size: int, up_to: int, _one: bool) -> bytes:
+        found = b""
+        for number in range(offset, up_to):
+            batch = make_batch(self.values[number])
+            assign_offsets(batch, 0, number, 0)
+            found += batch
+        return found
+
+
+class Broker:
+    """A broker with one replica."""
+
+    def __init__(self, broker_id: int, replica: Replica) -> None:
+        self.broker_id = broker_id
+        self.host = f"broker-{broker_id}"
+        self.process = Process(f"{self.host}.1", self.host)
+        self.is_admitted = True
+        self.fs = SimpleNamespace(hook=None, call_count=0)
+        self.replica = replica
+
+    def replicas(self) -> list[Replica]:
+        return [self.replica]
+
+
+class Pair:
+    """Two brokers that are looked at."""
+
+    def __init__(self, one: Replica, other: Replica) -> None:
+        self.one, self.other = Broker(1, one), Broker(2, other)
+        self.invariants = Invariants([self.one, self.other])  # type: ignore[list-item]
+
+    def look(self) -> None:
+        for broker in (self.one, self.other):
+            self.invariants.after_step(broker.process)
+
+
+def test_a_leader_and_its_follower_are_fine() -> None:
+    pair = Pair(Replica(b"a", b"b", high_watermark=1, is_leader=True), Replica(b"a", high_watermark=1))
+    pair.look()
+    pair.other.replica.values.append(b"b")
+    pair.one.replica.high_watermark = 2
+    pair.look()
+    assert pair.invariants.check_count == 3
+
+
+def test_two_leaders_of_one_epoch() -> None:
+    pair = Pair(Replica(epoch=3, is_leader=True), Replica(epoch=3, is_leader=True))
+    with pytest.raises(Violation, match="epoch 3, which is broker 1's"):
+        pair.look()
+
+
+def test_a_leader_that_lacks_what_is_committed() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica(epoch=1, is_leader=True))
+    pair.one.replica.isr = (1,)
+    with pytest.raises(Violation, match="it leads with 0 records, 1 are committed"):
+        pair.look()
+
+
+def test_a_leader_that_hears_late_of_its_election_needs_only_what_was_committed_before_it() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1, epoch=5, is_leader=True), Replica(epoch=4, is_leader=True))
+    pair.one.replica.isr = (1,)
+    pair.look()
+
+
+def test_a_high_watermark_that_goes_back() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1), Replica())
+    pair.look()
+    pair.one.replica.high_watermark = 0
+    with pytest.raises(Violation, match="goes back from 1 to 0"):
+        pair.look()
+
+
+def test_replicas_that_differ_below_their_high_watermarks() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1), Replica(b"b", high_watermark=1))
+    with pytest.raises(Violation, match="the batch at offset 0 is another than was committed"):
+        pair.look()
+
+
+def test_a_high_watermark_that_the_isr_has_not_reached() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica())
+    with pytest.raises(Violation, match="its high watermark is 1, broker 2 of its ISR has 0"):
+        pair.look()
+
+
+def test_a_broker_that_is_not_admitted_does_not_count() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica())
+    pair.other.is_admitted = False
+    pair.look()
+
+
+def test_what_is_not_the_same_at_the_end() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1), Replica())
+    with pytest.raises(Violation, match="it differs from what broker 1 has"):
+        pair.invariants.check_same()
+
+
+@pytest.mark.parametrize(("acks", "code", "is_wrong"), [(-1, 0, True), (-1, 19, False), (1, 0, False)])
+def test_an_acknowledgement_of_what_is_not_committed(acks: int, code: int, is_wrong: bool) -> None:
+    pair = Pair(Replica(b"a", b"b", high_watermark=1, is_leader=True), Replica())
+    answer = ProduceResponsePartition(index=0, error_code=code, base_offset=1)
+    response = ProduceResponse(responses=[ProduceResponseTopic(topic_id=TOPIC_ID, partition_responses=[answer])])
+    request = ProduceRequest(acks=acks)
+    if is_wrong:
+        with pytest.raises(Violation, match="it acknowledges offset 1, the high watermark is 1"):
+            pair.invariants.answered(1, request, response)
+    else:
+        pair.invariants.answered(1, request, response)
+
+
+TOPIC = TopicRecord("t", TOPIC_ID, ((1, 2, 3),))
+FIRST = PartitionRecord("t", 0, 1, 4, (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (PartitionRecord("t", 0, 1, 4, (1, 9)), "is no part of"),
+        (PartitionRecord("t", 0, 3, 5, (1, 2)), "the leader 3 is not in the ISR"),
+        (PartitionRecord("t", 0, 2, 4, (1, 2)), "after"),
+        (PartitionRecord("t", 0, 1, 3, (1, 2)), "after"),
+        (PartitionRecord("t", 0, 1, 4, (1, 2, 3)), None),
+        (PartitionRecord("t", 0, -1, 5, (1, 2)), None),
+        (PartitionRecord("t", 0, 2, 5, (2,)), None),
+    ],
+)
+def test_states_in_the_metadata(state: PartitionRecord, text: str | None) -> None:
+    invariants = Invariants([])
+    for version, record in enumerate((TOPIC, FIRST)):
+        path, value = node_of(record)
+        invariants.committed([Change(path, Node(value, version))])
+    path, value = node_of(state)
+    if text is None:
+        invariants.committed([Change(path, Node(value, 2))])
+    else:
+        with pytest.raises(Violation, match=text):
+            invariants.committed([Change(path, Node(value, 2))])
