@@ -18,7 +18,7 @@ from runnel.coordination.layout import (
     record_of,
     topic_path,
 )
-from runnel.coordination.store import Change, Create, Delete, MetadataStore, Operation, Put
+from runnel.coordination.store import Change, Check, Create, Delete, MetadataStore, Operation, Put
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.record import (
     BrokerForgotten,
@@ -65,6 +65,10 @@ class ClusterMetadata:
         operations = [operation for record in records for operation in self._operations(record)]
         if operations:
             await self.store.commit([*guards, *operations])
+
+    def admission_guard(self, broker_id: int) -> Operation:
+        """What makes a commit fail once the admission of a broker is another than the image says."""
+        return Check(admitted_path(broker_id), self._versions.get(admitted_path(broker_id), 0))
 
     def _operations(self, record: Record) -> list[Operation]:
         match record:

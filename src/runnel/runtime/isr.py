@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from runnel.base.limits import ISR_CHANGES_AT_ONCE_MAX
 from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.store import BadVersionError, NoNodeError, OutcomeUnknown
+from runnel.coordination.store import BadVersionError, NoNodeError, Operation, OutcomeUnknown
 from runnel.machines.controller.election import with_isr
 from runnel.machines.controller.record import BrokerAdmitted, PartitionRecord, Record
 from runnel.runtime.partition import Partition
@@ -85,7 +85,7 @@ class IsrKeeper:
             if record is None:
                 return
             try:
-                await self._metadata.commit([record])
+                await self._metadata.commit([record], self._guards(partition, isr))
                 log.info("%s: the ISR is %s", partition.name, list(isr))
             except (BadVersionError, NoNodeError):
                 log.info("%s: the ISR could not become %s, because its state has changed", partition.name, list(isr))
@@ -111,8 +111,19 @@ class IsrKeeper:
             or leadership.machine.pending is not isr
         ):
             return None
+        progress = leadership.machine.followers
+        for joining in set(isr) - set(state.isr):
+            if joining not in progress or not self.is_eligible(joining, progress[joining].broker_epoch):
+                self._give_up(partition, isr)
+                return None
         replicas = topic.assignment[partition.index]
         return with_isr(state, isr, replicas, partition.config.min_insync_replicas)
+
+    def _guards(self, partition: Partition, isr: tuple[int, ...]) -> list[Operation]:
+        """What keeps a broker out that has crashed since it caught up: its admission is revoked, or another."""
+        topic = self._metadata.image.topics[partition.topic]
+        there = topic.leadership[partition.index].isr
+        return [self._metadata.admission_guard(broker_id) for broker_id in isr if broker_id not in there]
 
     def _give_up(self, partition: Partition, isr: tuple[int, ...]) -> None:
         leadership = partition.leadership

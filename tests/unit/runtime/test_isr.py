@@ -7,7 +7,14 @@ from tests.unit.runtime.test_partition_role import Bench
 
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, PartitionRecord, Record, TopicRecord
+from runnel.machines.controller.record import (
+    REVOKED,
+    BrokerAdmitted,
+    BrokerRecord,
+    PartitionRecord,
+    Record,
+    TopicRecord,
+)
 from runnel.machines.replica.leader import LeaderReplica
 from runnel.runtime.isr import IsrKeeper
 from runnel.runtime.leadership import ReplicaWorld
@@ -184,6 +191,19 @@ async def test_zombie_leader_cannot_change_the_isr_of_its_successor() -> None:
     assert world.partition.high_watermark == 0
     world.store.release_news()
     assert not world.partition.is_leader
+
+
+async def test_nobody_joins_whose_admission_was_revoked_in_the_meantime() -> None:
+    """It crashed and came back without its tail, and this leader has not heard of it yet."""
+    world = World()
+    await world.begin((1,))
+    world.store.hold_news()
+    await world.others.commit([BrokerAdmitted(2, REVOKED)])
+    world.fetch(2)
+    assert world.machine.maximal_isr == {1, 2}
+    await world.settle()
+    assert world.stored.isr == (1,)
+    assert world.machine.pending is None
 
 
 async def test_who_is_eligible() -> None:

@@ -103,6 +103,10 @@ class BrokerRemoved:
     broker_id: int
 
 
+REVOKED = -3
+"""In the place of the epoch of an admission: the broker came back unclean, and is being dealt with."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerAdmitted:
     """The controller has dealt with the registration of this epoch; only now may the broker lead."""

@@ -9,6 +9,10 @@ the image alone, and what is done already is not done again. For each partition 
 
 Only when every partition has been seen to are the brokers admitted that had arrived, because from then on they lead
 what the image says they lead.
+
+The admission of a broker that came back unclean is revoked before anything else. A leader that lets a broker into its
+ISR does so on the condition that this broker's admission is still the one that it knows. So whoever lets it in
+for what it had before its crash has done so before the partitions are looked at, or fails.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +22,7 @@ from runnel.machines.controller.election import Election, Rule, RuleOf
 from runnel.machines.controller.image import ClusterImage, Topic
 from runnel.machines.controller.partition_change import Partition, change_partition, partition_of, topic_record
 from runnel.machines.controller.reassignment import Placement
-from runnel.machines.controller.record import BrokerAdmitted, Record, TopicRecord
+from runnel.machines.controller.record import REVOKED, BrokerAdmitted, Record, TopicRecord
 
 
 def settle(image: ClusterImage, rule_of: RuleOf, names: Iterable[str] | None = None) -> Iterator[list[Record]]:
@@ -30,6 +34,11 @@ def settle(image: ClusterImage, rule_of: RuleOf, names: Iterable[str] | None = N
     brokers = dict(image.brokers)
     arrived = [broker for broker in brokers.values() if not image.is_live(broker.broker_id)]
     unclean = {broker.broker_id for broker in arrived if not broker.is_clean}
+    revoked = [broker_id for broker_id in unclean if image.admitted.get(broker_id, REVOKED) != REVOKED]
+    if revoked:
+        yield [BrokerAdmitted(broker_id, REVOKED) for broker_id in sorted(revoked)]
+        if image.brokers != brokers:
+            return
     group: list[Record] = []
     for topic, indexes in _spans(image, list(image.topics) if names is None or arrived else list(names)):
         group += _settle_span(image, topic, indexes, rule_of(topic.name), unclean)

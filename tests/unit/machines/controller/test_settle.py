@@ -10,6 +10,7 @@ from runnel.machines.controller import settle as settle_module
 from runnel.machines.controller.election import Rule
 from runnel.machines.controller.record import (
     NO_BROKER,
+    REVOKED,
     BrokerAdmitted,
     BrokerRecord,
     BrokerRemoved,
@@ -26,7 +27,8 @@ def test_a_broker_that_arrives_is_admitted_last() -> None:
     cluster.add_topic([1, 2], [2, 1])
     cluster.arrive(1, is_clean=False)
     cluster.arrive(4)
-    *changes, first, second = cluster.settle()
+    revoked, *changes, first, second = cluster.settle()
+    assert revoked == BrokerAdmitted(1, REVOKED)
     assert len(changes) == 2
     assert (first, second) == (BrokerAdmitted(1, 4), BrokerAdmitted(4, 5))
     assert cluster.settle() == []
@@ -59,7 +61,11 @@ def test_a_sole_replica_that_comes_back_unclean_leads_in_a_new_epoch() -> None:
     cluster = Cluster([1])
     cluster.add_topic([1])
     cluster.arrive(1, is_clean=False)
-    assert cluster.settle() == [PartitionRecord("t", 0, 1, 1, (1,)), BrokerAdmitted(1, 2)]
+    assert cluster.settle() == [
+        BrokerAdmitted(1, REVOKED),
+        PartitionRecord("t", 0, 1, 1, (1,)),
+        BrokerAdmitted(1, 2),
+    ]
 
 
 def test_the_last_of_the_isr_that_dies_stays_eligible_and_is_waited_for() -> None:
@@ -123,6 +129,21 @@ def test_nobody_else_is_eligible_once_a_leader_from_the_elr_can_commit_alone() -
     cluster.arrive(2)
     cluster.settle()
     assert cluster.summary() == (2, 2, (2,), ())
+
+
+def test_an_admission_is_revoked_before_the_partitions_are_looked_at() -> None:
+    """A leader let a broker into its ISR for what it had before it crashed, just after the controller had looked."""
+    cluster = Cluster()
+    cluster.add_topic([1, 2])
+    cluster.replay(PartitionRecord("t", 0, 1, 0, (1,)))
+    cluster.arrive(2, is_clean=False)
+    groups = settle(cluster.image, lambda _: Rule())
+    assert next(groups) == [BrokerAdmitted(2, REVOKED)]
+    cluster.replay(BrokerAdmitted(2, REVOKED))
+    cluster.replay(PartitionRecord("t", 0, 1, 0, (1, 2)))  # the last that could be written before the revocation
+    changed, admitted = groups
+    assert changed == [PartitionRecord("t", 0, 1, 0, (1,))]
+    assert admitted == [BrokerAdmitted(2, cluster.epoch)]
 
 
 def test_who_comes_back_unclean_leaves_isr_and_elr_though_it_was_never_missed() -> None:
@@ -190,7 +211,7 @@ def test_only_the_topics_that_are_named_are_looked_at_unless_a_broker_arrived() 
     (group,) = settle(cluster.image, lambda _: Rule(), ["b", "gone"])
     assert [record.topic for record in group if isinstance(record, PartitionRecord)] == ["b"]
     cluster.arrive(1, is_clean=False)
-    changed, admitted = settle(cluster.image, lambda _: Rule(), [])
+    _, changed, admitted = settle(cluster.image, lambda _: Rule(), [])
     assert [record.topic for record in changed if isinstance(record, PartitionRecord)] == ["a", "b"]
     assert admitted == [BrokerAdmitted(1, cluster.epoch)]
 
