@@ -10,17 +10,16 @@ so a server that lags behind cannot show an older tree than has been told alread
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from kazoo import exceptions
-from kazoo.protocol.serialization import CheckVersion, Create, GetChildren, GetData, Transaction
+from kazoo.protocol.serialization import CheckVersion, Create, GetData, Transaction
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from runnel.base.clock import Clock, SystemClock
-from runnel.base.limits import ZOOKEEPER_COMMIT_BYTES_MAX, ZOOKEEPER_PLANS_MAX, ZOOKEEPER_READS_PER_REQUEST
+from runnel.base.limits import ZOOKEEPER_COMMIT_BYTES_MAX, ZOOKEEPER_PLANS_MAX
 from runnel.coordination.shield import finish_anyway
 from runnel.coordination.store import (
     Change,
@@ -38,13 +37,12 @@ from runnel.coordination.tree import at_or_below, difference
 from runnel.coordination.zookeeper_lease import HEARTBEATS_PER_TIMEOUT, Lease
 from runnel.coordination.zookeeper_link import Link, ZooKeeperServers
 from runnel.coordination.zookeeper_plan import Refused, Shadow, Step, plan, refusal_of
-from runnel.coordination.zookeeper_request import AddWatch, Found, MultiRead
+from runnel.coordination.zookeeper_reader import REFUSED, Reader, is_of_zookeeper, node_at
+from runnel.coordination.zookeeper_request import AddWatch, Found
 
 log = logging.getLogger("runnel.zookeeper")
 
 _LOST = (exceptions.ConnectionLoss, exceptions.SessionExpiredError, exceptions.ConnectionClosedError)
-_REFUSED = (exceptions.AuthFailedError, exceptions.NoAuthError, exceptions.InvalidACLError)
-_OF_ZOOKEEPER = "/zookeeper"
 
 
 class _Commit:
@@ -66,9 +64,20 @@ class ZooKeeperStore:
     """A `MetadataStore` that several processes share."""
 
     def __init__(
-        self, servers: ZooKeeperServers, *, root: str = "", sets_acl: bool = False, clock: Clock | None = None
+        self,
+        servers: ZooKeeperServers,
+        *,
+        root: str = "",
+        anchor: str = "",
+        sets_acl: bool = False,
+        clock: Clock | None = None,
     ) -> None:
-        """`root` is a path, without a slash at its end, below which everything is kept."""
+        """`root` is a path, without a slash at its end, below which everything is kept.
+
+        `anchor` is the path of a node that never changes. A ZooKeeper without it, or with another one, has lost its
+        data or is not ours; watchers are not told that everything is gone.
+        """
+        self._anchor = anchor
         self._root = root
         self._acl = CREATOR_ALL_ACL if sets_acl else OPEN_ACL_UNSAFE
         self._clock = clock or SystemClock()
@@ -86,6 +95,7 @@ class ZooKeeperStore:
         self._connected = asyncio.Event()
         self._refused = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._reader = Reader(self._ask, root)
         self._link = Link(servers, self._clock, self._on_link, self._on_event)
 
     async def open(self, timeout_ms: int) -> None:
@@ -200,7 +210,7 @@ class ZooKeeperStore:
 
     def _on_event(self, path: str) -> None:
         path = path.removeprefix(self._root)
-        if path and not _is_of_zookeeper(path):
+        if path and not is_of_zookeeper(path):
             self._put(path)
 
     def _on_link(self, state: SessionState) -> None:
@@ -250,13 +260,13 @@ class ZooKeeperStore:
                     await self._tell_arrivals(arrivals)
             except _LOST as error:
                 log.debug("reading from ZooKeeper ended: %r", error)  # all is read again when there is a connection
-            except _REFUSED as error:
+            except REFUSED as error:
                 log.error("ZooKeeper refuses access: %r", error)
                 self._refused.set()
 
     async def _tell_arrivals(self, arrivals: Sequence[str | _Commit]) -> None:
         paths = list(dict.fromkeys(arrival for arrival in arrivals if isinstance(arrival, str)))
-        found = await self._read(GetData, paths) if paths else []
+        found = await self._reader.read(GetData, paths) if paths else []
         self._tell([change for path, each in zip(paths, found, strict=True) for change in self._learn(path, each)])
         for arrival in arrivals:
             if isinstance(arrival, _Commit) and arrival in self._in_flight:
@@ -266,7 +276,7 @@ class ZooKeeperStore:
     def _learn(self, path: str, found: object) -> Iterator[Change]:
         before = self._shadow.nodes.get(path)
         if isinstance(found, Found):
-            self._shadow.place(path, _node(found))
+            self._shadow.place(path, node_at(found))
         elif isinstance(found, exceptions.NoNodeError):
             self._shadow.remove(path)
         else:
@@ -282,8 +292,12 @@ class ZooKeeperStore:
         await self._ask(self._nothing())
         await self._ask(AddWatch(self._root or "/"))
         shadow = Shadow()
-        async for path, found in self._walk():
-            shadow.place(path, _node(found))
+        async for path, found in self._reader.walk():
+            shadow.place(path, node_at(found))
+        if not self._is_ours(shadow):
+            self._lease.end()
+            log.critical("ZooKeeper no longer holds %s as it was: it has lost its data or is another one", self._anchor)
+            return
         changes = difference(self._shadow.nodes, shadow.nodes)
         self._shadow = shadow
         self._tell(changes)
@@ -294,20 +308,9 @@ class ZooKeeperStore:
             self._move(SessionState.CONNECTED)
             self._connected.set()
 
-    async def _walk(self) -> AsyncIterator[tuple[str, Found]]:
-        """Every znode below the root, level by level."""
-        paths = [""]
-        while paths:
-            children = _check_access(await self._read(GetChildren, paths))
-            pairs = zip(paths, children, strict=True)
-            below = [f"{path}/{name}" for path, names in pairs if isinstance(names, list) for name in names]
-            found = _check_access(await self._read(GetData, below))
-            paths = []
-            for path, znode in zip(below, found, strict=True):
-                if isinstance(znode, Found) and not _is_of_zookeeper(path):
-                    yield path, znode
-                    if znode.stat.numChildren:
-                        paths.append(path)
+    def _is_ours(self, shadow: Shadow) -> bool:
+        known, found = self._shadow.nodes.get(self._anchor), shadow.nodes.get(self._anchor)
+        return known is None or (found is not None and found.value == known.value)
 
     async def _make_root(self) -> None:
         names = self._root.split("/")[1:]
@@ -317,19 +320,11 @@ class ZooKeeperStore:
             if isinstance(result, Exception) and not isinstance(result, exceptions.NodeExistsError):
                 raise result
 
-    async def _read(self, read: Any, paths: Sequence[str]) -> list[object]:
-        """What stands at each of the paths, or the error."""
-        znodes = [self._root + path or "/" for path in paths]
-        size = ZOOKEEPER_READS_PER_REQUEST
-        groups = [znodes[start : start + size] for start in range(0, len(znodes), size)]
-        answers = await asyncio.gather(*(self._ask(MultiRead(read, group)) for group in groups))
-        return list(chain.from_iterable(answers))
-
     def _ask(self, request: object) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def settle(value: object, error: Exception | None) -> None:
-            if error is not None and not isinstance(error, (*_LOST, *_REFUSED)):
+            if error is not None and not isinstance(error, (*_LOST, *REFUSED)):
                 log.error("an answer of ZooKeeper makes no sense: %r", error)
                 self._link.cut()
                 error = exceptions.ConnectionLoss()
@@ -370,18 +365,3 @@ class ZooKeeperStore:
     def _on_beat(self, sent_ms: int, _results: object, error: Exception | None) -> None:
         if error is None:
             self._lease.beat(sent_ms)
-
-
-def _node(found: Found) -> Node | None:
-    return None if found.value is None else Node(found.value, found.stat.version, found.stat.czxid)
-
-
-def _check_access(results: list[object]) -> list[object]:
-    for result in results:
-        if isinstance(result, _REFUSED):
-            raise result
-    return results
-
-
-def _is_of_zookeeper(path: str) -> bool:
-    return path == _OF_ZOOKEEPER or path.startswith(_OF_ZOOKEEPER + "/")

@@ -10,6 +10,7 @@ from runnel.config.broker import BrokerConfig
 from runnel.config.error import ConfigError
 from runnel.config.zookeeper import parse_connect
 from runnel.coordination.embedded import EmbeddedStore
+from runnel.coordination.layout import CLUSTER_ID
 from runnel.coordination.reserve import Reserve
 from runnel.coordination.store import MetadataStore
 from runnel.storage.folder_identity import ForeignFolder, read_identity
@@ -51,7 +52,7 @@ def make_zookeeper_store(config: BrokerConfig, clock: Clock) -> "ZooKeeperStore"
     reach = ZooKeeperServers(
         servers, config.zookeeper_session_timeout_ms, _tls(config), digest=config.runnel_zookeeper_digest
     )
-    return ZooKeeperStore(reach, root=root, sets_acl=config.zookeeper_set_acl, clock=clock)
+    return ZooKeeperStore(reach, root=root, anchor=CLUSTER_ID, sets_acl=config.zookeeper_set_acl, clock=clock)
 
 
 def _tls(config: BrokerConfig) -> ssl.SSLContext | None:

@@ -96,7 +96,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(zookeeper, "Link", FakeLink)
         self.clock = ManualClock()
-        self.store = ZooKeeperStore(ZooKeeperServers("zk"), clock=self.clock)
+        self.store = ZooKeeperStore(ZooKeeperServers("zk"), anchor="/anchor", clock=self.clock)
         self.link: FakeLink = self.store._link  # type: ignore[assignment]
         self.heard: list[object] = []
         self.store.watch(lambda changes: self.heard.append([change.path for change in changes]))
@@ -216,6 +216,32 @@ async def test_an_answer_that_makes_no_sense_breaks_the_connection(make_world: C
     await world.link.answer_reading_of_all()
     await idle()
     assert world.heard == [SUSPENDED, ["/a"], CONNECTED]
+    await world.store.close()
+
+
+@pytest.mark.parametrize("found", [{}, {"/anchor": (b"theirs", 0), "/a": (b"", 0)}], ids=["empty", "another"])
+async def test_a_zookeeper_that_is_not_ours_is_not_believed(
+    make_world: Callable[[], World], found: dict[str, tuple[bytes, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Servers that had lost their data would have taken every topic with them."""
+    world = make_world()
+    ours = world.link.values = {"/anchor": (b"ours", 0), "/a": (b"", 0)}
+    await world.open()
+    world.link.on_state(SUSPENDED)
+    world.link.values = found
+    world.link.connect()
+    await world.link.answer_reading_of_all()
+    await idle()
+    assert world.heard == [SUSPENDED]
+    assert world.store.lease_until_ms() < world.clock.time_ms
+    assert "no longer holds /anchor" in caplog.text
+    world.link.on_state(SUSPENDED)
+    world.link.values = ours
+    world.link.connect()
+    await world.link.answer_reading_of_all()
+    await idle()
+    assert world.heard == [SUSPENDED, CONNECTED]
+    assert world.store.lease_until_ms() > world.clock.time_ms
     await world.store.close()
 
 
