@@ -40,6 +40,7 @@ class FetcherPool:
         self._worker = worker
         self._fetchers: dict[Lane, ReplicaFetcher] = {}
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._lanes: dict[Partition, tuple[Lane, int]] = {}
 
     def follow(self, partition: Partition) -> None:
@@ -72,7 +73,7 @@ class FetcherPool:
 
     async def stop(self) -> None:
         """End all fetchers."""
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._ending]
         self._tasks, self._fetchers, self._lanes = {}, {}, {}
         for task in tasks:
             task.cancel()
@@ -98,4 +99,8 @@ class FetcherPool:
         fetcher = self._fetchers.get(lane)
         if fetcher is not None and not len(fetcher):
             del self._fetchers[lane]
-            self._tasks.pop(lane).cancel()
+            task = self._tasks.pop(lane)
+            task.cancel()
+            # It still has a connection to close.
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)

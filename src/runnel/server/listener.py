@@ -77,9 +77,19 @@ class Listeners:
     async def close(self) -> None:
         """Stop accepting and let every connection go."""
         self._is_closed = True
+        await self._stop_accepting()
         for server in self._servers:
             server.close()
         await asyncio.gather(*[connection.end() for connection in tuple(self.connections)], return_exceptions=True)
+
+    async def _stop_accepting(self) -> None:
+        """Let connections through that are just being accepted: asyncio forgets those of a server that is closed."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            for server in self._servers:
+                for listening in server.sockets:
+                    loop.remove_reader(listening.fileno())
+            await asyncio.sleep(0)
 
     def _accept(self, listener_name: str) -> Connection:
         reader = FrameReader(self._config.socket_request_max_bytes, self._scratch)
