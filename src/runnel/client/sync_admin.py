@@ -7,6 +7,7 @@ from typing import Self
 from runnel.client import aio_admin
 from runnel.client.admin import Config, CreatedTopic, NewTopic, ResourceType
 from runnel.client.admin_group import GroupDescription, ListedGroup, PartitionLag, Target
+from runnel.client.admin_reassignment import Reassignment
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.loop_thread import LoopThread
@@ -123,6 +124,28 @@ class Admin:
     ) -> dict[TopicPartition, PartitionLag]:
         """How far a group is behind, in what it has committed and in the partitions that are named besides."""
         return self._thread.call(self._admin.group_lag(group_id, partitions))
+
+    def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, keep_replication_factor: bool = False
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Send partitions to other brokers; None calls one back."""
+        return self._thread.call(
+            self._admin.alter_partition_reassignments(targets, keep_replication_factor=keep_replication_factor)
+        )
+
+    def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """All partitions that are on their way."""
+        return self._thread.call(self._admin.list_partition_reassignments())
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Have partitions led by the first of their replicas, or, unclean, by any where nobody is left."""
+        return self._thread.call(self._admin.elect_leaders(partitions, unclean=unclean))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that was stopped for good; raises `ApiError`."""
+        self._thread.call(self._admin.unregister_broker(broker_id))
 
     def close(self) -> None:
         """Close every connection. Closing twice does nothing."""
