@@ -97,6 +97,10 @@ class IsrKeeper:
             except StorageError as error:
                 log.error("%s: the ISR could not be written: %s", partition.name, error)
                 self._give_up(partition, isr)
+                return
+        # Others may have caught up in the meantime. If they have no news, nobody looks at them soon.
+        if partition.leadership is not None:
+            partition.leadership.grow()
 
     def _record(self, partition: Partition, leader_epoch: int, isr: tuple[int, ...]) -> PartitionRecord | None:
         """What to write; None if the image has changed since it was proposed."""
