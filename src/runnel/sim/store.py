@@ -165,8 +165,6 @@ class SimStore:
         while True:
             await self._connect()
             await self._stay()
-            if self._state is SessionState.CONNECTED:
-                self._move(SessionState.SUSPENDED)
             self._drop()
             await asyncio.sleep(_TRY_AGAIN_S)
 
@@ -209,6 +207,8 @@ class SimStore:
             if not answer.done():
                 answer.set_exception(OutcomeUnknown("the answer to a commit was lost"))
                 answer.exception()  # its asker may be gone
+        if self._state is SessionState.CONNECTED:
+            self._move(SessionState.SUSPENDED)
 
     def _move(self, state: SessionState) -> None:
         self._state = state

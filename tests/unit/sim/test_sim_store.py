@@ -135,6 +135,7 @@ def test_a_lost_answer_leaves_doubt_until_the_connection_is_back() -> None:
         world.zookeeper.breaks_after_commit = True
         with pytest.raises(OutcomeUnknown):
             await north.commit([Create("/a", b"done")])
+        assert north.session_state is SessionState.SUSPENDED  # or who waits for a connection would not wait
         await north.wait_connected()
         node = await north.get("/a")
         assert node is not None
