@@ -12,7 +12,14 @@ from uuid import UUID, uuid4
 
 from runnel.base.limits import DECISION_ATTEMPTS_MAX, RECORDS_PER_COMMIT_MAX
 from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, OutcomeUnknown
+from runnel.coordination.store import (
+    BadVersionError,
+    CommitTooLargeError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OutcomeUnknown,
+)
 from runnel.machines.controller.election import Election, RuleOf
 from runnel.machines.controller.image import Topic
 from runnel.machines.controller.leader_election import decide_balance, decide_elect
@@ -159,6 +166,9 @@ class Controller:
                 await (self._metadata.commit(records) if is_anybodys else self.commit(records))
             except _CONFLICTS:
                 continue  # a leader or another controller was faster, and the image knows
+            except CommitTooLargeError as error:
+                message = "This is too large for one change of the cluster's metadata: make it in several, with fewer "
+                raise ApiError(ErrorCode.POLICY_VIOLATION, message + "partitions each.") from error
             except OutcomeUnknown as error:
                 raise ApiError(ErrorCode.NOT_CONTROLLER, "The metadata store is out of reach.") from error
             except StorageError as error:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.runtime.members import Members, members
 
 from runnel.coordination.layout import CONTROLLER_EPOCH, broker_path, node_of
-from runnel.coordination.store import ANY_VERSION, Create, Delete, Put
+from runnel.coordination.store import ANY_VERSION, CommitTooLargeError, Create, Delete, Put
 from runnel.machines.controller.election import Election
 from runnel.machines.controller.move import Move
 from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerRecord
@@ -263,3 +263,18 @@ async def test_a_registration_whose_answer_was_lost_is_found() -> None:
         store.resume()
         await cluster.until(lambda: cluster.image.is_live(2))
         assert cluster.image.brokers[2].incarnation == registered
+
+
+async def test_a_change_that_the_store_cannot_take_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with members(1) as cluster:
+        broker = cluster.brokers[1]
+
+        async def refuse(operations: object) -> None:
+            raise CommitTooLargeError(f"{operations}")
+
+        monkeypatch.setattr(cluster.stores[1], "commit", refuse)
+        with pytest.raises(ApiError, match="fewer partitions each") as caught:
+            await broker.controller.create_topic(NewTopic("t", 5, 1), broker.topic_defaults)
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
+        monkeypatch.undo()
+        assert "t" not in broker.image.topics
