@@ -1,5 +1,6 @@
 """A broker that was alone becomes the first of a cluster, with its logs where they are."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,7 @@ def test_a_broker_that_was_alone_takes_its_topics_into_a_cluster(tmp_path: Path,
             taken = succeeded("consume", "views", "--from", "beginning", "--count", str(len(RECORDS)), *server)
             assert sorted(taken.splitlines()) == sorted(RECORDS)
             succeeded("topic", "create", "both", "--replication-factor", "2", *server)
+            assert json.loads(succeeded("group", "describe", "readers", "--json", *server))["lag"] == 0
         finally:
             second.kill()
     finally:
