@@ -74,8 +74,8 @@ class ClusterSimulation(Simulation):
         return ClusterFaults(self.world, self.zookeeper, may_lose_power=self._may_lose_power, every_s=every_s)
 
     def _may_lose_power(self, broker_id: int) -> bool:
-        """What is not synced is safe while enough others, who run, have it."""
-        running = {broker.broker_id for broker in self.world.brokers if broker.is_up} - {broker_id}
+        """What is not synced is safe while enough others have it, who lost nothing themselves since they had it."""
+        running = {broker.broker_id for broker in self.world.brokers if broker.is_admitted} - {broker_id}
         return self.syncs or all(len(running & set(isr)) >= 2 for isr in self.invariants.isrs())
 
     async def end(self) -> None:
