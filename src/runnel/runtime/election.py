@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from runnel.base.limits import SETTLE_AGAIN_S
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.layout import CONTROLLER_EPOCH, node_of
 from runnel.coordination.store import (
@@ -84,5 +85,6 @@ class ControllerElection:
         except (NodeExistsError, NoNodeError, BadVersionError):
             return  # another broker was faster, and the image knows
         except OutcomeUnknown:
-            return  # the image will say
+            await asyncio.sleep(SETTLE_AGAIN_S)  # the image will say
+            return
         log.info("this broker is the controller, in epoch %d", epoch)

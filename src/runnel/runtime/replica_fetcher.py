@@ -101,6 +101,7 @@ class ReplicaFetcher:
         self._throttle = throttle
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
+        self._told_epoch: int | None = None
         self._config = config
         self._clock = clock
         self._worker = worker
@@ -195,6 +196,11 @@ class ReplicaFetcher:
 
     def _build(self) -> FetchRequest:
         config = self._config()
+        broker_epoch = self._broker_epoch()
+        if broker_epoch != self._told_epoch:
+            # The leader knows a partition that has no news by what was said of it last, in an older life perhaps.
+            self._session.reset()
+            self._told_epoch = broker_epoch
         session_id, epoch, named, forgotten = self._session.ask()
         topics: dict[UUID, FetchRequestTopic] = {}
         for (topic_id, index), item in named.items():
@@ -213,7 +219,7 @@ class ReplicaFetcher:
         for topic_id, index in forgotten:
             gone.setdefault(topic_id, FetchRequestForgottenTopic(topic_id=topic_id)).partitions.append(index)
         return FetchRequest(
-            replica_state=FetchRequestReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch()),
+            replica_state=FetchRequestReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch),
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
