@@ -104,6 +104,7 @@ class ClusterPlan:
             # A cluster is there to survive one of its brokers; Kafka's own defaults would keep one copy of each topic.
             "default.replication.factor": str(replicas),
             "min.insync.replicas": str(max(1, replicas - 1)),
+            "offsets.topic.replication.factor": str(replicas),
             **self.settings,
         }
 
