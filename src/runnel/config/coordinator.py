@@ -54,8 +54,8 @@ class CoordinatorOptions:
     offsets_topic_replication_factor = short(
         "offsets.topic.replication.factor",
         3,
-        "How many replicas __consumer_offsets gets. It is made once there are so many brokers; one that is alone by its "
-        "configuration makes it with one.",
+        "How many replicas __consumer_offsets gets. It is made once there are so many brokers; one that is alone by "
+        "its configuration makes it with one.",
         check=at_least(1),
         importance=Importance.HIGH,
     )
