@@ -3,36 +3,15 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.unit.cli.command import called, succeeded
 from tests.unit.coordination.zookeeper_process import require_zookeeper
 
-TIMEOUT_S = 120
 RECORDS = [f"record {number}" for number in range(500)]
-
-
-def called(*arguments: str, words: str = "") -> tuple[int, str, str]:
-    """The exit status, the output and the complaints of a command."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "runnel.cli.main", *arguments],
-        input=words,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    return ended.returncode, ended.stdout, ended.stderr
-
-
-def succeeded(*arguments: str, words: str = "") -> str:
-    status, output, complaints = called(*arguments, words=words)
-    assert status == 0, complaints
-    return output
 
 
 def status_of(folder: Path) -> list[dict[str, Any]]:

@@ -1,36 +1,15 @@
 """A broker that was alone becomes the first of a cluster, with its logs where they are."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.faults.broker_process import BrokerProcess
+from tests.unit.cli.command import called, succeeded
 from tests.unit.coordination.zookeeper_process import ZooKeeperProcess
 
 from runnel.base.limits import STORE_FILE_NAME
 
-TIMEOUT_S = 60
 RECORDS = [f"record {number}" for number in range(200)]
-
-
-def called(*arguments: str, words: str = "") -> tuple[int, str, str]:
-    """The exit status, the output and the complaints of a command."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "runnel.cli.main", *arguments],
-        input=words,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    return ended.returncode, ended.stdout, ended.stderr
-
-
-def succeeded(*arguments: str, words: str = "") -> str:
-    status, output, complaints = called(*arguments, words=words)
-    assert status == 0, complaints
-    return output
 
 
 def test_a_broker_that_was_alone_takes_its_topics_into_a_cluster(tmp_path: Path, zookeeper: ZooKeeperProcess) -> None:

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import pytest
+from tests.unit.runtime.test_partition import Waiter
 from tests.unit.sample import NOW_MS, ManualClock, make_batch, records_of
 
 from runnel.config.broker import BrokerConfig
@@ -73,19 +74,6 @@ class Bench:
         with pytest.raises(ApiError) as caught:
             self.append(b"x")
         return caught.value.code
-
-
-class Waiter:
-    """Notes what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[object] = []
-
-    def appended(self, size_bytes: int) -> None:
-        self.told.append(size_bytes)
-
-    def disturbed(self) -> None:
-        self.told.append("disturbed")
 
 
 # --- roles
