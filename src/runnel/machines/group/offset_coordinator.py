@@ -38,7 +38,7 @@ from runnel.protocol.messages.group_offset import (
     OffsetFetchResponseGroupPartition,
     OffsetFetchResponseGroupTopic,
 )
-from runnel.protocol.primitive import ZERO_UUID
+from runnel.protocol.primitive import INT64_MAX, ZERO_UUID
 
 FIRST_VERSION_WITHOUT_GENERATION_ERROR = 9
 NO_RETENTION = -1
@@ -66,7 +66,8 @@ class OffsetCoordinator:
     def decide_commit(self, now_ms: int, token: Token, caller: Caller, request: OffsetCommitRequest) -> Decision:
         """Store offsets. The topics are known to exist and have both name and id."""
         check = self._check_commit(caller, request)
-        expire_ms = None if request.retention_time_ms == NO_RETENTION else now_ms + request.retention_time_ms
+        retention_ms = request.retention_time_ms
+        expire_ms = None if retention_ms == NO_RETENTION else min(now_ms + retention_ms, INT64_MAX)
         decision = Decision()
         topics = []
         for topic in request.topics:

@@ -21,6 +21,7 @@ from runnel.protocol.messages.group_offset import (
     OffsetDeleteRequestTopic,
     OffsetFetchRequestGroup,
 )
+from runnel.protocol.primitive import INT64_MAX
 
 DAY_MS = 24 * 3600 * 1000
 NOTHING = (-1, -1, "")
@@ -266,6 +267,18 @@ def test_old_clients_say_themselves_how_long() -> None:
     script.now_ms += 1
     script.expire()
     assert script.fetch() == NOTHING
+
+
+def test_no_time_is_too_long_for_an_old_client() -> None:
+    script = Script()
+    script.commit(1, version=4, retention_time_ms=INT64_MAX)
+    assert script.new_records()[0].value == OffsetCommitValue(
+        offset=1, commit_timestamp=START_MS, expire_timestamp=INT64_MAX
+    )
+    script.restart()
+    script.now_ms += 1000 * DAY_MS
+    script.expire()
+    assert script.fetch() == (1, -1, "")
 
 
 def test_the_search_for_expired_offsets_goes_on_for_ever() -> None:
