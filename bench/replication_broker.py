@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
+from runnel.base.event_loop import new_event_loop
 from runnel.config.broker import BrokerConfig
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.memory import MemoryStore
@@ -90,10 +91,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True, help="where the leader listens")
     parser.add_argument("--follow", type=int, metavar="OFFSET", help="follow until there are so many records")
     arguments = parser.parse_args()
-    if arguments.follow is None:
-        asyncio.run(lead(arguments.data, arguments.port))
-    else:
-        asyncio.run(follow(arguments.data, arguments.port, arguments.follow))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        if arguments.follow is None:
+            runner.run(lead(arguments.data, arguments.port))
+        else:
+            runner.run(follow(arguments.data, arguments.port, arguments.follow))
 
 
 if __name__ == "__main__":
