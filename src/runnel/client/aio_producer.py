@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from runnel.client.delivery import LoopReceipt, RecordMetadata
 from runnel.client.error import RequestTimeout
@@ -13,6 +13,8 @@ from runnel.client.row import HeaderPairs
 from runnel.client.setting import ProducerSettings, SettingValue
 from runnel.client.table_send import EncodedRows, TableDelivery, TableReceipt, check_table, encode_table
 from runnel.client.topic_partition import TopicPartition
+
+T = TypeVar("T")
 
 
 class Producer:
@@ -66,9 +68,8 @@ class Producer:
         found = core.known_topic(topic) or await core.find_topic(topic)
         chosen, row, size_bytes = core.prepare(found, key, value, headers, partition, timestamp_ms)
         taken = core.outbox.append(topic, chosen, row, size_bytes, time.monotonic())
-        while taken is None:
-            await self._wait_for_room()
-            taken = core.outbox.append(topic, chosen, row, size_bytes, time.monotonic())
+        if taken is None:
+            taken = await self._when_room(lambda: core.outbox.append(topic, chosen, row, size_bytes, time.monotonic()))
         future: asyncio.Future[RecordMetadata] = taken[0]
         if taken[1]:
             core.sender.wake()
@@ -140,20 +141,26 @@ class Producer:
         receipt.add()
         add = self._core.outbox.add_encoded
         try:
-            while not add(target, receipt, encoded.data, encoded.record_count, time.monotonic()):
-                await self._wait_for_room()
+            await self._when_room(
+                lambda: add(target, receipt, encoded.data, encoded.record_count, time.monotonic()) or None
+            )
         except BaseException as error:
             receipt.fail(target, encoded.record_count, error if isinstance(error, Exception) else RuntimeError())
             raise
         self._core.sender.wake()
 
-    async def _wait_for_room(self) -> None:
+    async def _when_room(self, take: Callable[[], T | None]) -> T:
+        """What `take` gives once there is room for it; retries are progress too, so the time is for all of them."""
+        if (taken := take()) is not None:
+            return taken
         outbox = self._core.outbox
         outbox.begin_wait()
         try:
             self._core.sender.wake()
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
-                await self._wait_for_progress()
+                while (taken := take()) is None:
+                    await self._wait_for_progress()
+                return taken
         except TimeoutError:
             raise self._core.no_room(self._settings.max_block_ms) from None
         finally:
