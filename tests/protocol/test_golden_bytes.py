@@ -42,12 +42,21 @@ from runnel.protocol.messages.group_admin import DeleteGroupsResponse, DeleteGro
 from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from runnel.protocol.messages.offset import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.messages.producer import InitProducerIdRequest
+from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
 from runnel.protocol.messages.topic import DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponseCursor
 from runnel.protocol.messages.transaction import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
+)
+from runnel.protocol.messages.transaction_marker import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+    WriteTxnMarkersResponse,
+    WriteTxnMarkersResponseMarker,
+    WriteTxnMarkersResponsePartition,
+    WriteTxnMarkersResponseTopic,
 )
 
 TOPIC_ID = uuid.UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
@@ -292,6 +301,50 @@ BY_HAND: list[tuple[Any, int, str]] = [
         DeleteGroupsResponse(results=[DeleteGroupsResponseResult(group_id="g", error_code=69, error_message="no")]),
         3,
         "00000000 02 02 67 0045 03 6e6f 00 00",
+    ),
+    (
+        InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60000, enable2_pc=True),
+        6,
+        "02 74 0000ea60 ffffffffffffffff ffff 01 00 00",
+    ),
+    (
+        InitProducerIdResponse(
+            producer_id=1, producer_epoch=2, ongoing_txn_producer_id=1, ongoing_txn_producer_epoch=1
+        ),
+        6,
+        "00000000 0000 0000000000000001 0002 0000000000000001 0001 00",
+    ),
+    (
+        WriteTxnMarkersRequest(
+            markers=[
+                WriteTxnMarkersRequestMarker(
+                    producer_id=1,
+                    producer_epoch=2,
+                    transaction_result=True,
+                    topics=[WriteTxnMarkersRequestTopic(name="a", partition_indexes=[3])],
+                    coordinator_epoch=4,
+                    transaction_version=2,
+                )
+            ]
+        ),
+        2,
+        "02 0000000000000001 0002 01 02 02 61 02 00000003 00 00000004 02 00 00",
+    ),
+    (
+        WriteTxnMarkersResponse(
+            markers=[
+                WriteTxnMarkersResponseMarker(
+                    producer_id=1,
+                    topics=[
+                        WriteTxnMarkersResponseTopic(
+                            name="a", partitions=[WriteTxnMarkersResponsePartition(partition_index=3, error_code=6)]
+                        )
+                    ],
+                )
+            ]
+        ),
+        1,
+        "02 0000000000000001 02 02 61 02 00000003 0006 00 00 00 00",
     ),
 ]
 

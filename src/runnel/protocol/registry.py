@@ -24,6 +24,7 @@ from runnel.protocol.messages import (
     topic,
     transaction,
     transaction_admin,
+    transaction_marker,
 )
 
 FAMILIES: tuple[ModuleType, ...] = (
@@ -45,6 +46,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     topic,
     transaction,
     transaction_admin,
+    transaction_marker,
 )
 
 
