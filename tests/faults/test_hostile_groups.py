@@ -175,7 +175,7 @@ def test_thousands_of_heartbeats_at_once(live: Live, good: Good) -> None:
     count, in_flight = 5000, 500
 
     def deadline_entries() -> int:
-        return live.call(lambda: len(live.server.broker.groups._deadlines._heap))
+        return live.call(lambda: len(live.server.broker.groups._timers._deadlines._heap))
 
     with good.asker.wire(30.0) as wire:
         beats = {"group_id": good.group, "generation_id": good.generation, "member_id": good.id}

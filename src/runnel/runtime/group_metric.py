@@ -5,21 +5,24 @@ here are the names that the exporters in use have made known, so that dashboards
 asks and never before: the offset at which a partition ends, less the offset that the group has committed.
 """
 
+import logging
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from runnel.base.limits import METRIC_LABEL_LENGTH_MAX, METRIC_LAG_SERIES_MAX
 from runnel.base.metric import Reading, Registry
 from runnel.machines.group.classic_group import ClassicGroup, ClassicState
 from runnel.machines.group.consumer_group import ConsumerGroupState
-from runnel.machines.group.coordinator import GroupCoordinator
+from runnel.machines.group.coordinator import EXPIRY, GroupCoordinator
 from runnel.machines.group.group import GroupType
 from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataValue
 from runnel.machines.group.record.consumer import ConsumerGroupMetadataKey
-from runnel.machines.group.record.format import Record
 from runnel.machines.group.record.offset import OffsetCommitKey
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError
 from runnel.runtime.replicas import Replicas
+
+log = logging.getLogger("runnel.runtime")
 
 COORDINATOR = "kafka_server_group_coordinator_metrics"
 LAG = "kafka_consumergroup"
@@ -49,8 +52,15 @@ class GroupCounters:
             LOAD_BOUNDS_MS,
         )
 
-    def count(self, machine: GroupCoordinator, records: Iterable[Record], *, expiring: bool) -> None:
-        """Count what is written and not yet replayed; `expiring` says that only time has called for it."""
+    def loaded(self, machine: GroupCoordinator, name: str, record_count: int, duration_ms: int) -> None:
+        """Take down how long it took to load the groups of a partition."""
+        self.load_ms.observe(duration_ms)
+        if record_count:
+            log.info("%s: %d records loaded, %d groups", name, record_count, len(machine.groups))
+
+    def wrote(self, machine: GroupCoordinator, records: Sequence[Record], timer_key: tuple[str, ...] | None) -> None:
+        """Count what is written and not yet replayed; `timer_key` says that only time has called for it."""
+        expiring = timer_key == EXPIRY
         for record in records:
             key, value = record.key, record.value
             if isinstance(key, OffsetCommitKey):

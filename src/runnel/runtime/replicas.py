@@ -77,11 +77,18 @@ class Replicas:
         self._may_lead = may_lead
         self._lease = lease
         self._high_watermarks: Mapping[tuple[str, int], int] | None = None
-        # Called when a partition begins to lead, begins another epoch of leading, or stops.
-        self.on_role: Callable[[Partition], None] = _nothing
+        self._role_listeners: list[Callable[[Partition], None]] = []
         self._topics: dict[str, dict[int, Partition]] = {}
         self._changes: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
         self._told: set[tuple[str, int]] = set()  # logs that could not be opened, of which the log file knows
+
+    def listen_roles(self, listener: Callable[[Partition], None]) -> None:
+        """Have `listener` called when a partition begins to lead, begins another epoch of leading, or stops."""
+        self._role_listeners.append(listener)
+
+    def _tell_role(self, partition: Partition) -> None:
+        for listener in self._role_listeners:
+            listener(partition)
 
     def get(self, topic: str, index: int) -> Partition:
         """The partition, or Kafka's error for one that is not here."""
@@ -184,7 +191,7 @@ class Replicas:
     def _retire(self, partition: Partition) -> None:
         self._following.leave(partition)
         partition.retire()
-        self.on_role(partition)
+        self._tell_role(partition)
 
     async def _add_missing(self, topic: Topic, config: TopicConfig) -> None:
         here = self._topics.setdefault(topic.name, {})
@@ -249,7 +256,7 @@ class Replicas:
             else:
                 self._following.follow(partition)
         if before != (partition.is_leader, partition.leader_epoch):
-            self.on_role(partition)
+            self._tell_role(partition)
 
     def _absence(self, topic: str, index: int) -> ApiError:
         known = self._image.topics.get(topic)
@@ -368,10 +375,6 @@ def log_config(config: TopicConfig) -> LogConfig:
 def topics_of(records: Sequence[Record]) -> list[str]:
     """The topics that records speak of, each once."""
     return list(dict.fromkeys(filter(None, map(_topic_of, records))))
-
-
-def _nothing(_partition: Partition) -> None:
-    pass
 
 
 def _topic_of(record: Record) -> str | None:

@@ -6,7 +6,8 @@ from runnel.base.invariant import invariant
 from runnel.machines.group.group import Caller
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
-from runnel.runtime.group_shard import Answer, Decide
+from runnel.runtime.coordinator_shard import Answer
+from runnel.runtime.group_coordinator import Decide
 from runnel.server.context import Operation, RequestContext, Resource
 
 R = TypeVar("R", bound=Message)

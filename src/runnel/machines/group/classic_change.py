@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from runnel.machines.decision import Timer, Token
 from runnel.machines.group.classic_group import ClassicGroup
 from runnel.machines.group.classic_member import ClassicGroupMember
 from runnel.machines.group.classic_setting import ClassicGroupSetting
-from runnel.machines.group.decision import Decision, Timer, Token
-from runnel.machines.group.record.format import Record
+from runnel.machines.group.decision import Decision
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.message import Message
 from runnel.protocol.messages.group import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse

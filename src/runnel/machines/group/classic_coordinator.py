@@ -3,6 +3,7 @@
 from collections.abc import Callable, MutableMapping
 
 from runnel.base.limits import GROUP_MEMBER_ID_PREFIX_LENGTH_MAX
+from runnel.machines.decision import Timer, Token
 from runnel.machines.group.classic_change import JOIN, SESSION, SYNC, ClassicChange, refuse_join
 from runnel.machines.group.classic_group import ClassicGroup
 from runnel.machines.group.classic_join import join
@@ -14,10 +15,10 @@ from runnel.machines.group.classic_rebalance import (
 )
 from runnel.machines.group.classic_session import heartbeat, leave, sync
 from runnel.machines.group.classic_setting import ClassicGroupSetting
-from runnel.machines.group.decision import Decision, Timer, Token
+from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller, Group
 from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataValue
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group import (
     HeartbeatRequest,

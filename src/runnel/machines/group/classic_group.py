@@ -25,12 +25,12 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from runnel.base.invariant import invariant
+from runnel.machines.decision import Token
 from runnel.machines.group.classic_member import ClassicGroupMember, Protocols, member_of_record
 from runnel.machines.group.classic_subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from runnel.machines.group.decision import Token
 from runnel.machines.group.group import CheckPartition, CommittedOffset, GroupType
 from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataValue
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError, ErrorCode
 
 

@@ -1,11 +1,12 @@
 """JoinGroup: a member comes, or comes again."""
 
 from runnel.base.limits import GROUP_PENDING_MEMBERS_MAX
+from runnel.machines.decision import Token
 from runnel.machines.group.classic_change import SESSION, ClassicChange, refuse_join
 from runnel.machines.group.classic_group import ClassicGroup, ClassicState
 from runnel.machines.group.classic_member import ClassicGroupMember, Protocols
 from runnel.machines.group.classic_rebalance import complete_join_if_ready, prepare_rebalance, rebalance_or_complete
-from runnel.machines.group.decision import Decision, Token
+from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group import JoinGroupRequest, SyncGroupResponse

@@ -1,9 +1,10 @@
 """SyncGroup, Heartbeat and LeaveGroup: what members of a classic group say between two joins."""
 
+from runnel.machines.decision import Token
 from runnel.machines.group.classic_change import SESSION, SYNC, ClassicChange
 from runnel.machines.group.classic_group import ClassicGroup, ClassicState
 from runnel.machines.group.classic_rebalance import complete_join_if_ready, prepare_rebalance, remove_member
-from runnel.machines.group.decision import Decision, Token
+from runnel.machines.group.decision import Decision
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group import (
     HeartbeatRequest,

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from runnel.machines.controller.image import ClusterImage
+from runnel.machines.decision import Timer
 from runnel.machines.group.consumer_group import ConsumerGroup
 from runnel.machines.group.consumer_member import ConsumerMember
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
-from runnel.machines.group.decision import Decision, Timer
-from runnel.machines.group.record.format import Record
+from runnel.machines.group.decision import Decision
+from runnel.machines.log_record import Record
 
 SESSION, REBALANCE, JOIN, SYNC, REGEX = (
     f"consumer-{name}" for name in ("session", "rebalance", "join", "sync", "regex")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, MutableMapping
 
 from runnel.machines.controller.image import ClusterImage
+from runnel.machines.decision import Token
 from runnel.machines.group import consumer_classic as classic
 from runnel.machines.group.classic_change import ClassicChange, refuse_join
 from runnel.machines.group.classic_coordinator import ClassicCoordinator
@@ -17,10 +18,10 @@ from runnel.machines.group.consumer_membership import known_instance, leave_for_
 from runnel.machines.group.consumer_replay import replay
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
 from runnel.machines.group.consumer_subscription import resolve_regexes
-from runnel.machines.group.decision import Decision, Token
+from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller, Group
 from runnel.machines.group.migration import check_upgrade, downgraded, may_downgrade, send_away, upgraded, write_upgrade
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.consumer_group import (
     ConsumerGroupDescribeResponseGroup,

@@ -28,7 +28,7 @@ from runnel.machines.group.record.consumer import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
 )
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.consumer_protocol import PROTOCOL_TYPE
 from runnel.protocol.errors import ApiError, ErrorCode
 

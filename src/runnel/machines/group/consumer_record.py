@@ -29,7 +29,7 @@ from runnel.machines.group.record.consumer import (
     CurrentAssignmentTopicPartitions,
     TargetAssignmentTopicPartition,
 )
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:

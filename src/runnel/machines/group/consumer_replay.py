@@ -16,7 +16,7 @@ from runnel.machines.group.record.consumer import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 
 KEYS = (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -11,6 +11,7 @@ import re2
 
 from runnel.base.limits import SUBSCRIPTION_REGEX_CACHE_COUNT_MAX
 from runnel.machines.controller.image import ClusterImage
+from runnel.machines.decision import Timer
 from runnel.machines.group.consumer_change import REGEX, Change
 from runnel.machines.group.consumer_group import ConsumerGroup, ResolvedRegex
 from runnel.machines.group.consumer_member import ConsumerMember
@@ -20,7 +21,7 @@ from runnel.machines.group.consumer_record import (
     regex_record,
     regex_tombstone,
 )
-from runnel.machines.group.decision import Decision, Timer
+from runnel.machines.group.decision import Decision
 from runnel.protocol.errors import ApiError, ErrorCode
 
 REGEX_REFRESH_WAIT_MS_MIN = 10_000

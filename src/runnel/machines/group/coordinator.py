@@ -9,6 +9,7 @@ from uuid import UUID
 
 from runnel.base.invariant import invariant
 from runnel.machines.controller.image import ClusterImage
+from runnel.machines.decision import Timer, Token
 from runnel.machines.group import classic_coordinator, consumer_coordinator
 from runnel.machines.group.classic_change import refuse_join
 from runnel.machines.group.classic_coordinator import ClassicCoordinator
@@ -17,11 +18,11 @@ from runnel.machines.group.classic_setting import ClassicGroupSetting
 from runnel.machines.group.consumer_coordinator import ConsumerCoordinator
 from runnel.machines.group.consumer_group import ConsumerGroup
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
-from runnel.machines.group.decision import Decision, Timer, Token
+from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller, Group
 from runnel.machines.group.group_description import describe_group, describe_unknown, list_group
 from runnel.machines.group.offset_coordinator import OffsetCoordinator, OffsetSetting
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.consumer_group import (
     ConsumerGroupDescribeResponseGroup,

@@ -1,53 +1,11 @@
-"""What a group machine decides, as a value that the shell carries out.
+"""What a group machine decides: records of `__consumer_offsets`, replies and timers."""
 
-The order matters. The timers are set at once. The records are appended as one atomic batch and, in the
-same step, replayed in order. The replies go out when everything that was appended so far is committed
-(the high watermark has passed it), also those of a decision without records. If the append fails, nothing is
-replayed and none of the replies goes out: `failed(error)` says what happens instead and, where there is
-none, each token is answered with the error itself.
-"""
+from dataclasses import dataclass
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from runnel.machines.group.record.format import Record
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.message import Message
-
-Token = object
-"""A request that waits for its reply; the machine only hands it back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to a waiting request."""
-
-    token: Token
-    response: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Timer:
-    """Call `on_timer` with this key at this time, in place of an earlier one; None takes it back."""
-
-    key: tuple[str, ...]
-    at_ms: int | None
+from runnel.machines import decision
+from runnel.machines.log_record import Record
 
 
 @dataclass(slots=True)
-class Decision:
-    """Records to write, replies to send once they are committed, timers to set.
-
-    Records that are not atomic may be written as several batches, of which a crash keeps some.
-    """
-
-    records: list[Record] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
-    timers: list[Timer] = field(default_factory=list)
-    is_atomic: bool = True
-    failed: "Callable[[ErrorCode], Decision] | None" = None
-
-    def reply(self, token: Token, response: Message) -> "Decision":
-        """Add a reply; returns itself, so that a decision which is only a reply is one expression."""
-        self.replies.append(Reply(token, response))
-        return self
+class Decision(decision.Decision[Record]):
+    """What is to be done for groups; `machines.decision` says in which order."""

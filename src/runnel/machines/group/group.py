@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.primitive import ZERO_UUID
 
 CheckPartition = Callable[[str, UUID, int], None]

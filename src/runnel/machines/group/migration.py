@@ -43,7 +43,7 @@ from runnel.machines.group.embedded_protocol import (
     encode_assignment,
     partitions_by_id,
 )
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolTopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.messages.group import SyncGroupResponse

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from runnel.config.unit import DAY_MS, KIB, MINUTE_MS
+from runnel.machines.decision import Token
 from runnel.machines.group.classic_group import ClassicGroup
-from runnel.machines.group.decision import Decision, Token
+from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller, CheckPartition, CommittedOffset, Group
 from runnel.machines.group.offset_store import OffsetStore, offset_record, offset_tombstone
-from runnel.machines.group.record.format import Record
 from runnel.machines.group.record.offset import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group_offset import (
     OffsetCommitRequest,

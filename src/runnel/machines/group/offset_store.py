@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from runnel.machines.group.group import CommittedOffset
-from runnel.machines.group.record.format import Record
 from runnel.machines.group.record.offset import OffsetCommitKey, OffsetCommitValue
+from runnel.machines.log_record import Record
 
 TopicOffsets = dict[int, CommittedOffset]
 

@@ -12,7 +12,7 @@ from runnel.protocol.messages.coordinator import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from runnel.runtime.group_topic import OFFSETS_TOPIC, partition_for
+from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
 from runnel.server.api import api
 from runnel.server.context import Operation, RequestContext, Resource
 

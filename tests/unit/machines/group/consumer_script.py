@@ -27,7 +27,8 @@ from runnel.machines.group.record.consumer import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-from runnel.machines.group.record.format import Record, decode_record, encode_record
+from runnel.machines.group.record.format import decode_record, encode_record
+from runnel.machines.log_record import Record
 from runnel.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

@@ -13,7 +13,8 @@ from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller
 from runnel.machines.group.offset_coordinator import OffsetSetting
 from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataValue
-from runnel.machines.group.record.format import Record, decode_record, encode_record
+from runnel.machines.group.record.format import decode_record, encode_record
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.message import Message
 from runnel.protocol.messages.group import (

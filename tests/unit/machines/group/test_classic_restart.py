@@ -3,7 +3,8 @@
 from tests.unit.machines.group.script import Script
 
 from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataMember, GroupMetadataValue
-from runnel.machines.group.record.format import Record, encode_record
+from runnel.machines.group.record.format import encode_record
+from runnel.machines.log_record import Record
 from runnel.protocol import codec
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.group import JoinGroupResponse

@@ -7,7 +7,7 @@ from tests.unit.machines.group.consumer_script import GROUP, Script
 
 from runnel.machines.group.consumer_group import ConsumerGroup
 from runnel.machines.group.record.consumer import ConsumerGroupCurrentMemberAssignmentKey
-from runnel.machines.group.record.format import Record
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError
 
 NEW_VERSION, OLD_VERSION = 9, 8

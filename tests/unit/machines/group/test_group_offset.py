@@ -7,13 +7,13 @@ from tests.unit.machines.group.script import START_MS, Script
 
 from runnel.machines.group.offset_coordinator import OffsetSetting
 from runnel.machines.group.record.classic import GroupMetadataKey
-from runnel.machines.group.record.format import Record
 from runnel.machines.group.record.offset import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from runnel.machines.log_record import Record
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group_offset import (
     OffsetDeleteRequest,

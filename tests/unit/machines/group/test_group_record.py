@@ -24,21 +24,14 @@ from runnel.machines.group.record.consumer import (
     ConsumerGroupPartitionMetadataValue,
     CurrentAssignmentTopicPartitions,
 )
-from runnel.machines.group.record.format import (
-    RECORD_TYPES,
-    CorruptRecord,
-    Record,
-    UnknownRecord,
-    decode_record,
-    encode_record,
-    newest,
-)
+from runnel.machines.group.record.format import RECORD_TYPES, decode_record, encode_record
 from runnel.machines.group.record.offset import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from runnel.machines.log_record import CorruptRecord, Record, UnknownRecord, newest
 from runnel.protocol import codec, reference
 
 KAFKA_RECORDS = [

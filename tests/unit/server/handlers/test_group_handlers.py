@@ -16,7 +16,7 @@ from runnel.protocol.messages.group import (
     SyncGroupRequestAssignment,
 )
 from runnel.protocol.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
-from runnel.runtime.group_topic import OFFSETS_TOPIC, partition_for
+from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
 
 # --- FindCoordinator and the topic
 

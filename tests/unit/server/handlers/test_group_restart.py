@@ -21,7 +21,7 @@ from runnel.protocol.messages.group import (
 from runnel.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from runnel.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from runnel.records.record import read_batches, read_records
-from runnel.runtime.group_topic import OFFSETS_TOPIC, partition_for
+from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
 from runnel.storage.error import StorageError
 
 # --- restarts and failures
@@ -148,7 +148,7 @@ async def test_a_log_that_cannot_be_read_keeps_its_groups_away(caplog: pytest.Lo
         partition.log.locate = fail  # type: ignore[method-assign,assignment]
         await client.broker.groups.loaded()
         assert (await client.ask(fetch_old(), 7)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert "its groups stay unavailable" in caplog.text
+        assert "its coordinator stays unavailable" in caplog.text
 
 
 async def test_a_bug_in_a_timer_costs_no_other(

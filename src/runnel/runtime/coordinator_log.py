@@ -1,20 +1,14 @@
-"""One partition of `__consumer_offsets` as the log of a coordinator: records in, records out."""
+"""One partition of a coordinator's topic as its log: records in, records out."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from runnel.machines.group.record.format import (
-    CorruptRecord,
-    Record,
-    UnknownRecord,
-    decode_record,
-    encode_record,
-    newest,
-)
+from runnel.machines.log_record import CorruptRecord, UnknownRecord, newest
 from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.primitive import Buffer
 from runnel.records.batch import read_header
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
@@ -23,6 +17,20 @@ from runnel.records.row_tuple import read_tuples
 from runnel.runtime.partition import ACKS_ALL, Partition
 
 log = logging.getLogger("runnel.runtime")
+
+R = TypeVar("R")
+
+
+class LogFormat(Protocol[R]):
+    """Records as the bytes of their keys and values."""
+
+    def encode(self, record: R) -> tuple[bytes, bytes | None]:
+        """The bytes of a record."""
+        ...
+
+    def decode(self, key: Buffer, value: Buffer | None) -> R:
+        """The record that these bytes hold; UnknownRecord or CorruptRecord if they hold none."""
+        ...
 
 
 class _Stored(NamedTuple):
@@ -37,22 +45,30 @@ class _Stored(NamedTuple):
     headers: object
 
 
-class GroupLog:
+class CoordinatorLog(Generic[R]):
     """Appends decisions to a partition and reads them back."""
 
-    def __init__(self, partition: Partition, compression: Compression, read_bytes: int, worker: Executor) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        record_format: LogFormat[R],
+        compression: Compression,
+        read_bytes: int,
+        worker: Executor,
+    ) -> None:
         self.partition = partition
+        self._format = record_format
         self._compression = compression
         self._read_bytes = read_bytes
         self._worker = worker
 
-    def append(self, records: Sequence[Record], now_ms: int, *, is_atomic: bool) -> None:
+    def append(self, records: Sequence[R], now_ms: int, *, is_atomic: bool) -> None:
         """Write records, all in one batch unless they may be parted; ApiError if they cannot be written."""
         size_max = self.partition.config.max_message_bytes
         builder = BatchBuilder(self._compression, size_bytes_max=size_max)
         batches = [builder]
         for record in records:
-            key, value = encode_record(record)
+            key, value = self._format.encode(record)
             if not builder.append(now_ms, key, value):
                 if is_atomic:
                     raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(records)} records do not fit into a batch")
@@ -65,7 +81,7 @@ class GroupLog:
                 raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes")
             self.partition.append(batch, read_header(batch), ACKS_ALL, now_ms)
 
-    async def read(self) -> AsyncIterator[list[Record]]:
+    async def read(self) -> AsyncIterator[list[R]]:
         """Everything in the log, piece by piece; the disk is waited for and records are decoded in a worker thread."""
         storage = self.partition.log
         loop = asyncio.get_running_loop()
@@ -76,7 +92,7 @@ class GroupLog:
             records, offset = await loop.run_in_executor(self._worker, self._decode, data, offset)
             yield records
 
-    def _decode(self, data: bytes | bytearray | memoryview, offset: int) -> tuple[list[Record], int]:
+    def _decode(self, data: bytes | bytearray | memoryview, offset: int) -> tuple[list[R], int]:
         """What counts of the records in some bytes of the log, and the offset behind them."""
         entries: list[tuple[bytes, _Stored]] = []
         next_offset = self.partition.high_watermark  # compaction may have emptied the rest
@@ -86,14 +102,14 @@ class GroupLog:
                 continue  # offsets of transactions count when their transaction is committed, which nobody can do yet
             batch = read_tuples(data, position, header, offset, _Stored, "", 0)
             entries += [(stored.key, stored) for stored in batch if stored.key is not None]
-        records: list[Record] = []
+        records: list[R] = []
         for key, stored in newest(entries).items():
             self._decode_one(stored.offset, key, stored.value, records)
         return records, next_offset
 
-    def _decode_one(self, offset: int, key: bytes, value: bytes | None, records: list[Record]) -> None:
+    def _decode_one(self, offset: int, key: bytes, value: bytes | None, records: list[R]) -> None:
         try:
-            records.append(decode_record(key, value))
+            records.append(self._format.decode(key, value))
         except UnknownRecord as unknown:
             log.info("%s: passed over the record at offset %d: %s", self.partition.name, offset, unknown)
         except CorruptRecord as error:

@@ -2,47 +2,84 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from runnel.base.clock import Clock
-from runnel.machines.group.append_error import answer_to_append_error
-from runnel.machines.group.coordinator import EXPIRY, GroupCoordinator
-from runnel.machines.group.decision import Decision, Reply, Timer
+from runnel.machines.append_error import answer_to_append_error
+from runnel.machines.decision import Decision, Reply, Timer, Token
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
 from runnel.runtime.commit_wait import CommitEnd
+from runnel.runtime.coordinator_log import CoordinatorLog
 from runnel.runtime.group_commit import FlushEnd
-from runnel.runtime.group_log import GroupLog
-from runnel.runtime.group_metric import GroupCounters
 
 log = logging.getLogger("runnel.runtime")
 
 Answer = asyncio.Future[Message]
-Decide = Callable[[GroupCoordinator, int, Answer], Decision]
+
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 
-class GroupShard:
-    """The groups of one partition of `__consumer_offsets`."""
+class Machine(Protocol[R]):
+    """A coordinator that decides and does nothing."""
+
+    def replay(self, record: R) -> None:
+        """Take in one record, live or from the log."""
+        ...
+
+    def on_timer(self, now_ms: int, key: tuple[str, ...]) -> Decision[R]:
+        """What was to happen at this time."""
+        ...
+
+    def on_loaded(self, now_ms: int) -> Decision[R]:
+        """The log has been replayed to its end."""
+        ...
+
+    def on_unloaded(self) -> Decision[R]:
+        """Another broker coordinates from now on."""
+        ...
+
+
+M = TypeVar("M", bound=Machine[Any])
+M_contra = TypeVar("M_contra", contravariant=True)
+
+
+class ShardCounters(Protocol[M_contra, R_contra]):
+    """Counts what shards do."""
+
+    def loaded(self, machine: M_contra, name: str, record_count: int, duration_ms: int) -> None:
+        """A machine has been loaded from its partition."""
+        ...
+
+    def wrote(self, machine: M_contra, records: Sequence[R_contra], timer_key: tuple[str, ...] | None) -> None:
+        """Records were written and not yet replayed, because of a timer or a request."""
+        ...
+
+
+class CoordinatorShard(Generic[M, R]):
+    """The machine of one partition of a coordinator's topic."""
 
     def __init__(
         self,
-        machine: GroupCoordinator,
-        group_log: GroupLog,
+        machine: M,
+        coordinator_log: CoordinatorLog[R],
         clock: Clock,
-        set_timer: Callable[["GroupShard", Timer], None],
-        counters: GroupCounters,
+        set_timer: "Callable[[CoordinatorShard[M, R], Timer], None]",
+        counters: ShardCounters[M, R],
         commit_timeout_ms: int,
     ) -> None:
         """`commit_timeout_ms` is how long what was written may take to be on all replicas in sync."""
         self.machine = machine
         self.is_loaded = False
         self.is_broken = False
-        self._log = group_log
+        self._log = coordinator_log
         self._clock = clock
         self._set_timer = set_timer
         self._counters = counters
         self._commit_timeout_ms = commit_timeout_ms
-        self._leader_epoch = group_log.partition.leader_epoch
+        self._leader_epoch = coordinator_log.partition.leader_epoch
 
     @property
     def is_gone(self) -> bool:
@@ -62,10 +99,8 @@ class GroupShard:
         if self.is_gone:
             return
         self.is_loaded = True
-        self._counters.load_ms.observe(self._clock.monotonic_ms() - begun_ms)
-        if count:
-            groups = len(self.machine.groups)
-            log.info("%s: %d records loaded, %d groups", self._log.partition.name, count, groups)
+        duration_ms = self._clock.monotonic_ms() - begun_ms
+        self._counters.loaded(self.machine, self._log.partition.name, count, duration_ms)
         self.carry_out(self.machine.on_loaded(self._clock.now_ms()))
 
     async def _election_settled(self) -> None:
@@ -77,7 +112,7 @@ class GroupShard:
         while not self.is_gone and (end := partition.when_committed(partition.epoch_start_offset)) is not None:
             await end
 
-    def ask(self, decide: Decide) -> Answer:
+    def ask(self, decide: Callable[[M, int, Token], Decision[R]]) -> Answer:
         """Have the machine decide; the reply comes when what it rests on is committed."""
         self.check_loaded()
         answer: Answer = asyncio.get_running_loop().create_future()
@@ -104,7 +139,7 @@ class GroupShard:
 
     def on_timer(self, key: tuple[str, ...]) -> None:
         """A timer of the machine's has come."""
-        self.carry_out(self.machine.on_timer(self._clock.now_ms(), key), expiring=key == EXPIRY)
+        self.carry_out(self.machine.on_timer(self._clock.now_ms(), key), timer_key=key)
 
     def unload(self) -> None:
         """Send everybody away who waits."""
@@ -112,8 +147,8 @@ class GroupShard:
             self.is_loaded = False
             self._answer(self.machine.on_unloaded().replies)
 
-    def carry_out(self, decision: Decision, *, expiring: bool = False) -> None:
-        """Do what the machine has decided, in the order that `machines.group.decision` asks for."""
+    def carry_out(self, decision: Decision[R], *, timer_key: tuple[str, ...] | None = None) -> None:
+        """Do what the machine has decided, in the order that `machines.decision` asks for."""
         for timer in decision.timers:
             self._set_timer(self, timer)
         if decision.records:
@@ -122,13 +157,13 @@ class GroupShard:
             except ApiError as error:
                 self._fail(decision, error)
                 return
-            self._counters.count(self.machine, decision.records, expiring=expiring)
+            self._counters.wrote(self.machine, decision.records, timer_key)
             for record in decision.records:
                 self.machine.replay(record)
         if decision.replies:
             self._answer_when_committed(decision.replies)
 
-    def _fail(self, decision: Decision, error: ApiError) -> None:
+    def _fail(self, decision: Decision[R], error: ApiError) -> None:
         code = answer_to_append_error(error.code)
         log.warning("%s: a decision could not be written: %s", self._log.partition.name, error)
         if decision.failed is not None:

@@ -1,4 +1,4 @@
-"""The topic in which groups keep their state: which partition a group belongs to, and how the topic is made."""
+"""The topics in which coordinators keep their state: which partition a name belongs to, and how they are made."""
 
 from runnel.config.broker import BrokerConfig
 from runnel.config.policy import CLEANUP_POLICY
@@ -7,10 +7,10 @@ from runnel.machines.controller.topic import NewTopic
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def partition_for(group_id: str, partition_count: int) -> int:
-    """The partition of a group, as Kafka computes it: by the absolute value of the hash of Java's strings."""
+def partition_for(name: str, partition_count: int) -> int:
+    """The partition of a name, as Kafka computes it: by the absolute value of the hash of Java's strings."""
     number = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
+    units = name.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
         number = (31 * number + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
     if number == 1 << 31:
