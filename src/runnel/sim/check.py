@@ -5,15 +5,21 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from runnel.sim.checkers.exactly_once import find_doubled, find_missed
 from runnel.sim.checkers.finding import Finding
-from runnel.sim.checkers.group_offset import find_group_regressions
+from runnel.sim.checkers.group_offset import find_dirty_offsets, find_group_regressions
 from runnel.sim.checkers.leader_epoch import find_falling_epochs
 from runnel.sim.checkers.loss import find_aborted_reads, find_lost_writes, find_phantoms, find_unseen
 from runnel.sim.checkers.place import find_duplicates, find_inconsistent_offsets, find_misplaced
 from runnel.sim.checkers.sequence import find_nonmonotonic_polls, find_nonmonotonic_sends, find_poll_skips
+from runnel.sim.checkers.transaction_fence import find_commits_after_fencing, find_writes_after_fencing
+from runnel.sim.checkers.transaction_read import find_dirty_reads, find_late_ends
+from runnel.sim.checkers.transaction_whole import find_torn_offsets, find_torn_transactions
 from runnel.sim.history import BadHistory, History, read_history
 
-CHECKERS: tuple[Callable[[History], Iterator[Finding]], ...] = (
+Checker = Callable[[History], Iterator[Finding]]
+
+LOG_CHECKERS: tuple[Checker, ...] = (
     find_inconsistent_offsets,
     find_duplicates,
     find_misplaced,
@@ -27,6 +33,20 @@ CHECKERS: tuple[Callable[[History], Iterator[Finding]], ...] = (
     find_falling_epochs,
     find_group_regressions,
 )
+
+TRANSACTION_CHECKERS: tuple[Checker, ...] = (
+    find_dirty_offsets,
+    find_dirty_reads,
+    find_late_ends,
+    find_torn_transactions,
+    find_torn_offsets,
+    find_commits_after_fencing,
+    find_writes_after_fencing,
+    find_doubled,
+    find_missed,
+)
+
+CHECKERS = (*LOG_CHECKERS, *TRANSACTION_CHECKERS)
 
 
 def check(history: History) -> list[Finding]:

@@ -7,14 +7,24 @@ knows. Every line has `time_ms`, `process`, `operation` (a number of the process
 that dies and starts again has another name.
 
 kind       at invoke                                    at ok
-send       partition, value, idempotent (true)          offset (-1: acknowledged, but nobody said where)
-poll                                                    records: [partition, offset, value, leader epoch or null] ...
+send       partition, value, idempotent (true),         offset (-1: acknowledged, but nobody said where)
+           transaction, source
+poll       isolation (read_committed)                   records: [partition, offset, value, leader epoch or null] ...
 assign     partitions that are read anew from somewhere
 commit     group, offsets by partition
 committed  group                                        offsets by partition
 drain      partitions                                   (each was read to the end that it had after all sends)
 
-A partition is a name such as `views-0`. A value is sent once, by anybody, to one partition.
+init       transactional_id                             (older producers with this id are fenced)
+begin      transaction, transactional_id
+offsets    transaction, group, offsets by partition     (they are a part of the transaction)
+end        transaction, commit (false: it is aborted)
+
+A partition is a name such as `views-0`. A value is sent once, by anybody, to one partition. A transaction has a name
+of its own in the whole history. Only what surely never happened has failed: a commit that is refused because its
+producer is fenced may be the repetition of one that was done, so nobody knows of it. What a poll with the isolation
+`read_uncommitted` brings may be of a transaction that never ends. A `source` is the record that the value was made
+of, as `views-0:17`; each record of its partition is to be made into one value, exactly once.
 """
 
 import json
@@ -27,6 +37,8 @@ INVOKE = "invoke"
 OK = "ok"
 FAIL = "fail"
 INFO = "info"
+READ_COMMITTED = "read_committed"
+READ_UNCOMMITTED = "read_uncommitted"
 _ENDS = (OK, FAIL, INFO)
 _HEAD = ("time_ms", "process", "operation", "type", "kind")
 

@@ -1,6 +1,6 @@
 """Histories by hand: one line of Python for an operation."""
 
-from typing import Any
+from typing import Any, Self
 
 from runnel.sim.check import check
 from runnel.sim.history import History, Recorder
@@ -14,40 +14,40 @@ class Story:
     def __init__(self) -> None:
         self.recorder = Recorder(lambda: float(len(self.recorder.events)))
 
-    def send(self, value: object, offset: int, process: str = "producer", **asked: Any) -> "Story":
+    def send(self, value: object, offset: int, process: str = "producer", **asked: Any) -> Self:
         self.recorder.invoke(process, "send", **{"partition": P, "value": value, **asked}).ok(offset=offset)
         return self
 
-    def refused(self, value: object) -> "Story":
+    def refused(self, value: object) -> Self:
         self.recorder.invoke("producer", "send", partition=P, value=value).fail("refused")
         return self
 
-    def doubtful(self, value: object, process: str = "producer") -> "Story":
+    def doubtful(self, value: object, process: str = "producer") -> Self:
         self.recorder.invoke(process, "send", partition=P, value=value).unknown("time-out")
         return self
 
-    def poll(self, *records: Any, process: str = "consumer") -> "Story":
+    def poll(self, *records: Any, process: str = "consumer") -> Self:
         """Records as (offset, value) or (offset, value, leader epoch)."""
         self.recorder.invoke(process, "poll").ok(records=[[P, *record] for record in records])
         return self
 
-    def assign(self, process: str = "consumer") -> "Story":
+    def assign(self, process: str = "consumer") -> Self:
         self.recorder.invoke(process, "assign", partitions=[P]).ok()
         return self
 
-    def commit(self, offset: int, process: str = "member") -> "Story":
+    def commit(self, offset: int, process: str = "member") -> Self:
         self.recorder.invoke(process, "commit", group="readers", offsets={P: offset}).ok()
         return self
 
-    def commit_lost(self, offset: int) -> "Story":
+    def commit_lost(self, offset: int) -> Self:
         self.recorder.invoke("member", "commit", group="readers", offsets={P: offset}).unknown("time-out")
         return self
 
-    def committed(self, offset: int) -> "Story":
+    def committed(self, offset: int) -> Self:
         self.recorder.invoke("member", "committed", group="readers").ok(offsets={P: offset})
         return self
 
-    def drain(self) -> "Story":
+    def drain(self) -> Self:
         self.recorder.invoke("last", "drain", partitions=[P]).ok()
         return self
 

@@ -1,14 +1,19 @@
-"""What a group has committed never goes back.
+"""What a group has committed never goes back, and is nothing that was aborted.
 
-A member starts where the group has committed, so nobody ever commits less. What may be found below that is an
-older commit that was thought lost: if nobody knows what became of it, it may arrive late.
+A member starts where the group has committed, so nobody ever commits less, by itself or in a transaction. What may
+be found below that is an older commit that was thought lost: if nobody knows what became of it, it may arrive late.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from runnel.sim.checkers.finding import Finding
-from runnel.sim.history import FAIL, OK, History, Operation
+from runnel.sim.checkers.transaction import Transaction, transactions
+from runnel.sim.checkers.transaction_read import early_name
+from runnel.sim.history import FAIL, INFO, History, Operation
+
+_Offset = tuple[str, str, int]
+"""A group, a partition, and an offset."""
 
 
 class _Sighting(NamedTuple):
@@ -17,25 +22,89 @@ class _Sighting(NamedTuple):
     offset: int
     operation: Operation
 
+    @property
+    def verb(self) -> str:
+        return "found" if self.operation.kind == "committed" else "committed"
+
+    def is_compared_with(self, earlier: "_Sighting") -> bool:
+        """Whether the earlier one must not be above it. That a transaction's offsets are not there tears it."""
+        is_torn = earlier.operation.kind == "end" and self.operation.kind == "committed"
+        return not is_torn and earlier.operation.ended_before(self.operation)
+
 
 def find_group_regressions(history: History) -> Iterator[Finding]:
     """A committed offset that is lower than one that was committed, or seen, before the operation began."""
-    sightings: dict[tuple[str, str], list[_Sighting]] = {}
-    doubtful: set[tuple[str, str, int]] = set()
-    for operation in history.of("commit", "committed"):
-        group = operation.asked["group"]
-        answers = operation.asked if operation.kind == "commit" else operation.told
-        for partition, offset in answers.get("offsets", {}).items():
-            if operation.outcome == OK:
-                sightings.setdefault((group, partition), []).append(_Sighting(offset, operation))
-            elif operation.outcome != FAIL and operation.kind == "commit":
-                doubtful.add((group, partition, offset))
-    for (group, partition), seen in sorted(sightings.items()):
+    doubtful = doubtful_offsets(history)
+    for (group, partition), seen in sorted(_sightings(history).items()):
         for sighting in seen:
-            before = [other for other in seen if other.operation.ended_before(sighting.operation)]
+            before = [other for other in seen if sighting.is_compared_with(other)]
             earlier = max(before, key=lambda other: other.offset, default=sighting)
             if sighting.offset < earlier.offset and (group, partition, sighting.offset) not in doubtful:
-                verb = "committed" if sighting.operation.kind == "commit" else "found"
-                text = f"{sighting.operation.process} {verb} {sighting.offset} of {partition} after {earlier.offset}"
+                process = sighting.operation.process
+                text = f"{process} {sighting.verb} {sighting.offset} of {partition} after {earlier.offset}"
                 lines = (earlier.operation.begun, sighting.operation.begun)
                 yield Finding("group-offset-regression", group, text, lines)
+
+
+def find_dirty_offsets(history: History) -> Iterator[Finding]:
+    """An offset that a group had, and that only a transaction brought which was not committed."""
+    offered = _offered(history)
+    plain = {
+        (commit.asked["group"], partition, offset)
+        for commit in history.of("commit")
+        for partition, offset in commit.asked["offsets"].items()
+        if commit.outcome != FAIL
+    }
+    for look in history.of("committed"):
+        for partition, offset in look.told.get("offsets", {}).items() if look.is_ok else ():
+            place = (look.asked["group"], partition, offset)
+            givers = offered.get(place, [])
+            if place in plain or not givers or any(giver.was_asked_before(look) for giver in givers):
+                continue
+            text = f"{look.process} found {offset} of {partition}, which only {givers[0].name} would have committed"
+            yield Finding(early_name(givers[0], look), place[0], text, (givers[0].begun, look.begun))
+
+
+def doubtful_offsets(history: History) -> set[_Offset]:
+    """What may arrive late: nobody knows what became of its commit."""
+    found = {
+        (commit.asked["group"], partition, offset)
+        for commit in history.of("commit")
+        if commit.outcome == INFO
+        for partition, offset in commit.asked["offsets"].items()
+    }
+    return found | {
+        (part.asked["group"], partition, offset)
+        for transaction in transactions(history)
+        if transaction.is_doubtful
+        for part in transaction.offsets
+        for partition, offset in part.asked["offsets"].items()
+    }
+
+
+def _sightings(history: History) -> dict[tuple[str, str], list[_Sighting]]:
+    found: dict[tuple[str, str], list[_Sighting]] = {}
+
+    def see(group: str, offsets: dict[str, int], operation: Operation) -> None:
+        for partition, offset in offsets.items():
+            found.setdefault((group, partition), []).append(_Sighting(offset, operation))
+
+    for operation in history.of("commit", "committed"):
+        if operation.is_ok:
+            answers = operation.asked if operation.kind == "commit" else operation.told
+            see(operation.asked["group"], answers.get("offsets", {}), operation)
+    for transaction in transactions(history):
+        for end in transaction.commits:
+            for part in transaction.offsets if end.is_ok else ():
+                see(part.asked["group"], part.asked["offsets"], end)
+    return found
+
+
+def _offered(history: History) -> dict[_Offset, list[Transaction]]:
+    """Which transactions would commit an offset."""
+    found: dict[_Offset, list[Transaction]] = {}
+    for transaction in transactions(history):
+        for part in transaction.offsets:
+            for partition, offset in part.asked["offsets"].items():
+                found.setdefault((part.asked["group"], partition, offset), []).append(transaction)
+    return found

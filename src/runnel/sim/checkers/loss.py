@@ -3,30 +3,23 @@
 from collections.abc import Iterator
 
 from runnel.sim.checkers.finding import Finding
+from runnel.sim.checkers.missing import lost_values
 from runnel.sim.checkers.order import partition_orders
 from runnel.sim.history import FAIL, History
 
 
 def find_lost_writes(history: History) -> Iterator[Finding]:
     """A value that was acknowledged and that nobody read, though somebody read beyond it."""
-    for order in partition_orders(history):
-        highest = max(order.reads, default=-1)
-        for value, offset in order.acknowledged.items():
-            if 0 <= offset < highest and value not in order.read_offsets:
-                text = f"{value} was acknowledged at offset {offset}; offset {highest} was read, it was not"
-                yield Finding("lost-write", order.name, text, (order.sends[value].begun,))
+    for missing in lost_values(history):
+        if missing.is_passed:
+            yield Finding("lost-write", missing.order.name, missing.text, (missing.send.begun,))
 
 
 def find_unseen(history: History) -> Iterator[Finding]:
     """A value that was acknowledged and that the last reader, who read everything, did not see."""
-    drained = {name for drain in history.of("drain") if drain.is_ok for name in drain.asked["partitions"]}
-    for order in partition_orders(history):
-        highest = max(order.reads, default=-1)
-        for value, offset in order.acknowledged.items():
-            if order.name in drained and value not in order.read_offsets and not 0 <= offset < highest:
-                place = f"at offset {offset}" if offset >= 0 else "without an offset"
-                text = f"{value} was acknowledged {place} and was never read"
-                yield Finding("unseen", order.name, text, (order.sends[value].begun,))
+    for missing in lost_values(history):
+        if not missing.is_passed:
+            yield Finding("unseen", missing.order.name, missing.text, (missing.send.begun,))
 
 
 def find_aborted_reads(history: History) -> Iterator[Finding]:

@@ -10,12 +10,12 @@ from runnel.sim.history import History
 def find_inconsistent_offsets(history: History) -> Iterator[Finding]:
     """One offset at which different values were seen, by readers or by senders."""
     for order in partition_orders(history):
-        told: dict[int, set[object]] = {}
-        for value, offset in order.acknowledged.items():
+        found: dict[int, set[object]] = {offset: set(values) for offset, values in order.reads.items()}
+        for value, offset in order.told.items():
             if offset >= 0:
-                told.setdefault(offset, set()).add(value)
-        for offset in order.offsets:
-            values = sorted({*order.reads.get(offset, ()), *told.get(offset, ())}, key=str)
+                found.setdefault(offset, set()).add(value)
+        for offset in sorted(found):
+            values = sorted(found[offset], key=str)
             if len(values) > 1:
                 text = f"offset {offset} has {', '.join(map(str, values))}"
                 yield Finding("inconsistent-offsets", order.name, text, _lines(order, values))
@@ -34,7 +34,7 @@ def find_duplicates(history: History) -> Iterator[Finding]:
 def find_misplaced(history: History) -> Iterator[Finding]:
     """A value that is not at the offset that its sender was told."""
     for order in partition_orders(history):
-        for value, offset in order.acknowledged.items():
+        for value, offset in order.told.items():
             seen = order.read_offsets.get(value, set())
             if offset >= 0 and seen and offset not in seen:
                 text = f"{value} was acknowledged at offset {offset} and is at {min(seen)}"

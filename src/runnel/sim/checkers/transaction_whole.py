@@ -1,0 +1,57 @@
+"""A transaction is there as a whole or not at all: its values in all partitions, and its offsets in all groups."""
+
+from collections.abc import Iterator
+
+from runnel.sim.checkers.finding import Finding
+from runnel.sim.checkers.group_offset import doubtful_offsets
+from runnel.sim.checkers.missing import broken_transactions
+from runnel.sim.checkers.order import partition_orders
+from runnel.sim.checkers.transaction import Transaction, transactions
+from runnel.sim.history import History, Operation
+
+
+def find_torn_transactions(history: History) -> Iterator[Finding]:
+    """A transaction of which some values were read, and others are not there."""
+    for broken in broken_transactions(history):
+        if not broken.is_hit:
+            transaction, first = broken.transaction, broken.missing[0]
+            text = f"{len(broken.missing)} of {len(transaction.sends)} values of {transaction.name}: {first.text}"
+            yield Finding("torn-transaction", first.order.name, text, (transaction.begun, first.send.begun))
+
+
+def find_torn_offsets(history: History) -> Iterator[Finding]:
+    """A transaction that is committed, and whose offsets a group did not have afterwards."""
+    doubtful = doubtful_offsets(history)
+    looks = [look for look in history.of("committed") if look.is_ok]
+    for transaction in transactions(history):
+        if transaction.is_aborted or (certain_at := _certain_at(transaction, history)) is None:
+            continue
+        for part in transaction.offsets:
+            if part.is_ok and (found := _look_without(part, certain_at, looks, doubtful)) is not None:
+                text = f"{found.process} did not find the offsets of {transaction.name}, which was committed"
+                yield Finding("torn-transaction", part.asked["group"], text, (part.begun, found.begun))
+
+
+def _certain_at(transaction: Transaction, history: History) -> int | None:
+    """From when on everybody could know that it is committed."""
+    moments = [commit.ended for commit in transaction.commits if commit.is_ok and commit.ended is not None]
+    visible = {order.name: order.visible for order in partition_orders(history)}
+    for send in transaction.sends:
+        polls = visible[send.asked["partition"]].get(send.asked["value"], ())
+        moments += [poll.ended for poll in polls if poll.ended is not None and transaction.was_asked_before(poll)]
+    return min(moments, default=None)
+
+
+def _look_without(
+    part: Operation, certain_at: int, looks: list[Operation], doubtful: set[tuple[str, str, int]]
+) -> Operation | None:
+    """A look at the group that began later, found less, and comes before anybody found as much."""
+    group = part.asked["group"]
+    for partition, wanted in part.asked["offsets"].items():
+        for look in looks:
+            offset = look.told["offsets"].get(partition, -1) if look.asked["group"] == group else wanted
+            if offset >= wanted and look.asked["group"] == group:
+                break
+            if offset < wanted and look.begun > certain_at and (group, partition, offset) not in doubtful:
+                return look
+    return None
