@@ -16,10 +16,14 @@ from runnel.client.address import Address, parse_addresses
 from runnel.client.backoff import Backoff, Deadline
 from runnel.client.connection import Connection
 from runnel.client.error import BootstrapError, BrokerUnavailable, ClientError, RequestTimeout
+from runnel.client.leader_hint import Hints, take_hints
 from runnel.client.metadata import EMPTY_VIEW, NO_LEADER, ClusterView, Topic, read_metadata
+from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.message import Message
+from runnel.protocol.messages.fetch import FetchResponseNode
 from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from runnel.protocol.messages.produce import ProduceResponseNode
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -142,6 +146,11 @@ class Cluster:
             self.forget(topic)
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
         return leader_id
+
+    def learn(self, hints: Hints, nodes: Iterable[ProduceResponseNode | FetchResponseNode]) -> set[TopicPartition]:
+        """Believe a broker that says who leads in its stead; of which partitions that was news."""
+        self.view, taken = take_hints(self.view, hints, nodes)
+        return taken
 
     def forget(self, topic: str) -> None:
         """Ask again before this topic is next used, since what is known of it led to the wrong broker."""

@@ -22,6 +22,7 @@ from runnel.client.discovery import Discovery, find_topics
 from runnel.client.error import BrokerUnavailable, ClientError, OffsetMissing, RequestTimeout
 from runnel.client.fetch import FetchOptions, build_fetches, fetch_version_max, read_fetched, readable_end
 from runnel.client.fetch_queue import Chunk, FetchQueue
+from runnel.client.leader_hint import read_hint
 from runnel.client.locator import Locator
 from runnel.client.metadata import NO_LEADER
 from runnel.client.place import AT_COMMITTED, AT_EARLIEST, Place
@@ -264,15 +265,21 @@ class Fetcher(FetchQueue):
         names = {topic.topic_id: name for name, topic in topics.items()}
         if reply.error_code:
             raise ApiError(ErrorCode(reply.error_code), "fetching")
-        failures = []
+        failures = {}
+        hints = {}
         for item in reply.responses:
             name = item.topic or names.get(item.topic_id, "")
             for answer in item.partitions:
-                entry = asked.get(TopicPartition(name, answer.partition_index))
-                if entry is not None and (failure := self._accept(*entry, answer)) is not None:
-                    failures.append(failure)
-        if failures:
-            raise failures[0]
+                target = TopicPartition(name, answer.partition_index)
+                if target in asked and (failure := self._accept(*asked[target], answer)) is not None:
+                    failures[target] = failure
+                    if (hint := read_hint(answer.current_leader)) is not None:
+                        hints[target] = hint
+        moved = self._cluster.learn(hints, reply.node_endpoints)
+        # Where somebody else is known to lead there is nothing to wait for (KIP-951).
+        for target, failure in failures.items():
+            if target not in moved:
+                raise failure
 
     def _accept(
         self, state: PartitionState, generation: int, offset: int, answer: FetchResponsePartition

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from runnel.client.address import Address
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from runnel.protocol.primitive import ZERO_UUID
 
 NO_LEADER = -1
 
@@ -73,9 +74,17 @@ class ClusterView:
         }
 
     def merge(self, newer: "ClusterView", forget: Iterable[str]) -> "ClusterView":
-        """The newer view with the topics of this one that it does not speak of, save those in `forget`."""
-        kept = {name: topic for name, topic in self.topics.items() if name not in set(forget)}
-        return replace(newer, topics=kept | dict(newer.topics))
+        """The newer view with the topics of this one that it does not speak of, save those in `forget`.
+
+        Brokers hear of elections at different times, so a leader of an older epoch is not believed.
+        """
+        gone = set(forget)
+        kept = {name: topic for name, topic in self.topics.items() if name not in gone}
+        told = {
+            name: _newest(self.topics[name], topic) if name in self.topics else topic
+            for name, topic in newer.topics.items()
+        }
+        return replace(newer, topics=kept | told)
 
 
 EMPTY_VIEW = ClusterView(None, -1, {}, {})
@@ -89,6 +98,22 @@ def read_metadata(response: MetadataResponse) -> ClusterView:
     }
     topics = {topic.name: _read_topic(topic, topic.name) for topic in response.topics if topic.name is not None}
     return ClusterView(response.cluster_id, response.controller_id, nodes, topics)
+
+
+def _newest(before: Topic, after: Topic) -> Topic:
+    """What is told of a topic now, with the leaders of before that were elected later."""
+    if before.topic_id != after.topic_id or after.topic_id == ZERO_UUID:
+        return after  # another topic of the same name counts its epochs anew
+    pairs = zip(before.partitions, after.partitions, strict=False)
+    if all(old.leader_epoch <= new.leader_epoch for old, new in pairs):
+        return after
+    newest = [
+        replace(new, leader_id=old.leader_id, leader_epoch=old.leader_epoch)
+        if old.index == new.index and old.leader_epoch > new.leader_epoch
+        else new
+        for old, new in zip(before.partitions, after.partitions, strict=False)
+    ]
+    return replace(after, partitions=(*newest, *after.partitions[len(newest) :]))
 
 
 def _read_topic(topic: MetadataResponseTopic, name: str) -> Topic:

@@ -18,6 +18,7 @@ from runnel.client.batch import Batch
 from runnel.client.cluster import Cluster
 from runnel.client.delivery import UNKNOWN_OFFSET, Outcome
 from runnel.client.error import BrokerUnavailable, ClientClosed, ClientError, DeliveryTimeout, RequestTimeout
+from runnel.client.leader_hint import read_hint
 from runnel.client.metadata import NO_LEADER
 from runnel.client.outbox import Drained, Outbox
 from runnel.client.produce import ACKS_NONE, build_produce, produce_version_max, read_produced
@@ -236,7 +237,7 @@ class Sender:
         """Write one request and, after the next may be written, wait for its reply and settle its batches."""
         try:
             outcomes = await self._request(leader_id, leader, batches)
-            failed = [batch for batch in batches if not self._settle(batch, outcomes)]
+            failed = [batch for batch in batches if not self._settle(batch, outcomes, leader_id)]
         except asyncio.CancelledError:
             raise
         except Exception as error:  # a bug too must end in the futures
@@ -267,9 +268,14 @@ class Sender:
                 started = await connection.start(request, ProduceResponse, version_max=version_max)
                 leader.wrote(batches)
                 self._wake.set()
-                return read_produced(await started.reply(), names)
+                reply = await started.reply()
         except TimeoutError:
             raise connection.give_up(ProduceRequest, timeout_ms) from None
+        outcomes = read_produced(reply, names)
+        if reply.node_endpoints:
+            hints = {target: hint for target, answer in outcomes.items() if (hint := read_hint(answer.current_leader))}
+            self._cluster.learn(hints, reply.node_endpoints)
+        return outcomes
 
     async def _build(self, batches: list[Batch]) -> ProduceRequest:
         def build() -> ProduceRequest:
@@ -289,7 +295,9 @@ class Sender:
 
     # --- settling: True when the batch is done with, False when it goes out again
 
-    def _settle(self, batch: Batch, outcomes: dict[TopicPartition, ProduceResponsePartition] | None) -> bool:
+    def _settle(
+        self, batch: Batch, outcomes: dict[TopicPartition, ProduceResponsePartition] | None, asked_id: int
+    ) -> bool:
         if outcomes is None:
             return self._succeed(batch, Outcome(UNKNOWN_OFFSET))
         answer = outcomes.get(batch.target)
@@ -298,7 +306,9 @@ class Sender:
         if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return self._succeed(batch, Outcome(UNKNOWN_OFFSET))  # an earlier attempt arrived; its offset is forgotten
         if answer.error_code:
-            return self._settle_error(batch, _refusal(batch, answer))
+            # Who is told of another leader goes there at once (KIP-951).
+            is_moved = self._leader_of(batch.target) not in (asked_id, NO_LEADER)
+            return self._settle_error(batch, _refusal(batch, answer), is_moved=is_moved)
         return self._succeed(batch, Outcome(answer.base_offset, answer.log_append_time_ms))
 
     def _succeed(self, batch: Batch, outcome: Outcome) -> bool:
@@ -306,7 +316,7 @@ class Sender:
         batch.succeed(outcome)
         return True
 
-    def _settle_error(self, batch: Batch, error: Exception) -> bool:
+    def _settle_error(self, batch: Batch, error: Exception, *, is_moved: bool = False) -> bool:
         if isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             self._outbox.replace(batch, batch.split())
             return True
@@ -314,7 +324,7 @@ class Sender:
             self._give_up(batch, error, is_refused=isinstance(error, ApiError))
             return True
         now_s = time.monotonic()
-        retry_at_s = now_s + self._cluster.backoff.wait_s(batch.failure_count + 1)
+        retry_at_s = now_s if is_moved else now_s + self._cluster.backoff.wait_s(batch.failure_count + 1)
         ends_at_s = batch.created_at_s + self._outbox.options.delivery_timeout_s
         if retry_at_s >= ends_at_s or batch.failure_count >= self._options.retries_max:
             self._give_up(batch, error, is_refused=False)

@@ -1,13 +1,14 @@
 """Finding brokers and leaders, and trying again."""
 
 import asyncio
+import uuid
 
 import pytest
 
 from runnel.client.address import Address
 from runnel.client.cluster import Cluster
 from runnel.client.error import BootstrapError, BrokerUnavailable, RequestTimeout
-from runnel.client.metadata import read_metadata
+from runnel.client.metadata import ClusterView, read_metadata
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.frame import RequestHeader
 from runnel.protocol.messages.metadata import (
@@ -167,3 +168,22 @@ def test_metadata_is_read_and_merged() -> None:
     assert set(merged.topics) == {"one", "two"}
     assert merged.topics["two"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert set(merged.merge(second, ["one", "two"]).topics) == {"two"}
+
+
+def test_a_broker_that_lags_behind_does_not_bring_an_old_leader_back() -> None:
+    def told(topic_id: uuid.UUID, *leaders: tuple[int, int]) -> ClusterView:
+        partitions = [
+            MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=epoch)
+            for index, (leader, epoch) in enumerate(leaders)
+        ]
+        topic = MetadataResponseTopic(name="t", topic_id=topic_id, partitions=partitions)
+        return read_metadata(MetadataResponse(brokers=[], controller_id=1, topics=[topic]))
+
+    def leaders(view: ClusterView) -> list[int]:
+        return [partition.leader_id for partition in view.topics["t"].partitions]
+
+    topic_id = uuid.uuid4()
+    before = told(topic_id, (1, 5), (2, 5))
+    assert leaders(before.merge(told(topic_id, (3, 4), (3, 6), (3, 0)), ["t"])) == [1, 3, 3]
+    assert leaders(before.merge(told(uuid.uuid4(), (3, 0)), ["t"])) == [3]  # another topic of that name
+    assert leaders(before.merge(told(topic_id, (-1, 6)), ["t"])) == [-1]

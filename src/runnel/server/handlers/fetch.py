@@ -32,6 +32,7 @@ from runnel.server.handlers.fetch_read import (
     topic_partition,
 )
 from runnel.server.handlers.replica_fetch import check_consumer, follower_of, nearer_replica, serve_follower
+from runnel.server.leader_hint import FIRST_FETCH_VERSION, hint_reader
 
 READ_COMMITTED = 1
 
@@ -58,7 +59,7 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     if follower is not None:
         named = [partition.key for partition in asked]
         reads = await serve_follower(ctx, request, follower, context, named, forgotten)
-        return FetchResponse(session_id=context.session_id, responses=by_topic(ctx, reads))
+        return _respond(ctx, context, reads)
     locate = partial(_locate, ctx, request)
     reads = locate_all(ctx, request, context.partitions, locate)
     # A reply that is full cannot get fuller, whatever was asked for.
@@ -71,7 +72,7 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
         await wait.wait(partitions, min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000)
         reads = locate_all(ctx, request, context.partitions, locate)
     await read_all(ctx, reads)
-    return FetchResponse(session_id=context.session_id, responses=by_topic(ctx, _with_news(context, reads)))
+    return _respond(ctx, context, _with_news(context, reads))
 
 
 def _asked(ctx: RequestContext, request: FetchRequest) -> list[FetchPartition]:
@@ -125,6 +126,13 @@ def _locate(ctx: RequestContext, request: FetchRequest, read: Read, left_bytes: 
 
 
 # --- reply
+
+
+def _respond(ctx: RequestContext, context: FetchContext, reads: Sequence[Read]) -> FetchResponse:
+    response = FetchResponse(session_id=context.session_id, responses=by_topic(ctx, reads))
+    if ctx.version >= FIRST_FETCH_VERSION and any(read.reply.error_code for read in reads):
+        hint_reader(ctx, response)
+    return response
 
 
 def _with_news(context: FetchContext, reads: Sequence[Read]) -> Sequence[Read]:

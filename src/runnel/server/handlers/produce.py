@@ -30,6 +30,7 @@ from runnel.runtime.partition import ACKS_ALL, Partition
 from runnel.server.api import api
 from runnel.server.connection import ConnectionClosed
 from runnel.server.context import Operation, RequestContext, Resource
+from runnel.server.leader_hint import FIRST_PRODUCE_VERSION, hint_producer
 
 NO_ACKS = 0
 LEGAL_ACKS = (-1, 0, 1)
@@ -98,6 +99,8 @@ async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceRespon
         waits = [wait for write in writes if (wait := _uncommitted(write)) is not None]
         if waits:
             await _wait_for_commits(waits, request.timeout_ms)
+    if ctx.version >= FIRST_PRODUCE_VERSION and any(write.reply.error_code for write in writes):
+        hint_producer(ctx, response)
     return response
 
 
