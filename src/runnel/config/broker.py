@@ -31,6 +31,7 @@ from runnel.config.network import NetworkOptions
 from runnel.config.option import Option, UpdateMode, render_value
 from runnel.config.refusal import broker_refusal
 from runnel.config.replication import ReplicationOptions
+from runnel.config.transaction import TransactionOptions
 from runnel.config.zookeeper import ZOOKEEPER_INERT_OPTIONS, ZooKeeperOptions, zookeeper_problems
 
 _NO_LAYER: Mapping[str, str] = MappingProxyType({})
@@ -44,6 +45,7 @@ class BrokerConfig(
     ControllerOptions,
     CoordinatorOptions,
     ReplicationOptions,
+    TransactionOptions,
     ZooKeeperOptions,
     Configuration,
 ):

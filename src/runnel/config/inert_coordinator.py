@@ -1,9 +1,9 @@
-"""Inert options of what is still to come: groups, transactions and share groups."""
+"""Inert options of coordinators: how Kafka's run, and share groups, which are still to come."""
 
 from runnel.config.check import at_least
 from runnel.config.declaration import boolean, integer, short
 from runnel.config.inert import inert
-from runnel.config.unit import DAY_MS, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
+from runnel.config.unit import KIB, MIB
 
 COORDINATOR_OPTIONS = (
     *inert(
@@ -18,30 +18,6 @@ COORDINATOR_OPTIONS = (
     *inert(
         "partitions are divided on the event loop",
         boolean("group.consumer.assignor.offload.enable", True, "Whether assignments are computed aside."),
-    ),
-    *inert(
-        "transactions are not supported yet",
-        integer("transaction.state.log.min.isr", 2, "The in-sync replicas of __transaction_state.", check=at_least(1)),
-        short("transaction.state.log.replication.factor", 3, "Its replicas.", check=at_least(1)),
-        integer("transaction.state.log.num.partitions", 50, "Its partitions.", check=at_least(1)),
-        integer("transaction.state.log.segment.bytes", 100 * MIB, "Its segment size.", check=at_least(1)),
-        integer("transaction.state.log.load.buffer.size", 5 * MIB, "The buffer for loading it.", check=at_least(1)),
-        integer("transaction.max.timeout.ms", 15 * MINUTE_MS, "The longest transaction.", check=at_least(1)),
-        integer("transactional.id.expiration.ms", 7 * DAY_MS, "When an unused id is forgotten.", check=at_least(1)),
-        integer(
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-            10 * SECOND_MS,
-            "How often to look for transactions that took too long.",
-            check=at_least(1),
-        ),
-        integer(
-            "transaction.remove.expired.transaction.cleanup.interval.ms",
-            HOUR_MS,
-            "How often to look for unused ids.",
-            check=at_least(1),
-        ),
-        boolean("transaction.partition.verification.enable", True, "Whether writes are checked with the coordinator."),
-        boolean("transaction.two.phase.commit.enable", False, "Whether transactions may be prepared."),
     ),
     *inert(
         "share groups are not supported yet",

@@ -19,8 +19,6 @@ _STREAMS = "groups of Kafka Streams are not supported"
 _FIXED = "its behaviour is fixed in Runnel"
 
 BROKER_REFUSALS: Mapping[str, str] = {
-    "add.partitions.to.txn.retry.backoff.max.ms": "transactions are not supported yet",
-    "add.partitions.to.txn.retry.backoff.ms": "transactions are not supported yet",
     "advertised.host.name": _LISTENERS,
     "advertised.port": _LISTENERS,
     "allow.everyone.if.no.acl.found": _SECURITY,

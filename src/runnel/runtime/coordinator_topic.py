@@ -5,6 +5,7 @@ from runnel.config.policy import CLEANUP_POLICY
 from runnel.machines.controller.topic import NewTopic
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
 
 
 def partition_for(name: str, partition_count: int) -> int:
@@ -34,5 +35,27 @@ def offsets_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
         OFFSETS_TOPIC,
         config.offsets_topic_num_partitions,
         min(config.offsets_topic_replication_factor, broker_count),
+        configs=configs,
+    )
+
+
+def transaction_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
+    """The topic of transactions as Kafka makes it; it has more replicas than brokers as little as that of groups."""
+    if config.zookeeper_connect is not None:
+        broker_count = config.transaction_state_log_replication_factor
+    configs = {
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(config.transaction_state_log_min_isr),
+        "unclean.leader.election.enable": "false",
+    }
+    if CLEANUP_POLICY.holds(("compact",)):
+        configs["cleanup.policy"] = "compact"
+    else:
+        configs["retention.ms"] = "-1"
+    return NewTopic(
+        TRANSACTION_TOPIC,
+        config.transaction_state_log_num_partitions,
+        min(config.transaction_state_log_replication_factor, broker_count),
         configs=configs,
     )
