@@ -95,7 +95,9 @@ class LogCare:
         """Forget producers that have not written for a long time."""
         now_ms = self._clock.now_ms()
         for partition in self._replicas.all():
-            partition.log.producers.expire(now_ms)
+            producers = partition.log.producers
+            producers.expire(now_ms)
+            partition.guards.expire(now_ms - producers.expiration_ms)
             await asyncio.sleep(0)
 
     def online(self) -> Iterator[Partition]:

@@ -17,10 +17,12 @@ from runnel.config.topic import TopicConfig
 from runnel.machines.controller.record import NO_BROKER, PartitionRecord
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader, read_header, set_log_append_time
+from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 from runnel.runtime.commit_wait import CommitEnd, CommitWaits
 from runnel.runtime.group_commit import FlushEnd, GroupCommit
 from runnel.runtime.leadership import MANY_BYTES, Leadership, ReplicaWorld
 from runnel.runtime.lease import Lease
+from runnel.runtime.transaction_guard import TransactionGuard, TransactionGuards
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
 from runnel.storage.producer_replay import recall_batches
@@ -52,6 +54,16 @@ class Appended(NamedTuple):
 
     base_offset: int
     log_append_time: int
+
+
+class TransactionEnd(NamedTuple):
+    """How the transaction of a producer ends, as its coordinator or an administrator says."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    transaction_version: int
+    is_commit: bool
 
 
 class Partition:
@@ -100,6 +112,7 @@ class Partition:
         self._worker = worker
         self._commit: GroupCommit | None = None
         self._failing = False
+        self.guards = TransactionGuards()
 
     @property
     def name(self) -> str:
@@ -147,6 +160,7 @@ class Partition:
         self.is_leader = False
         self.is_replicated = True
         self._leadership = None
+        self.guards.clear()
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.disturb()
@@ -182,13 +196,16 @@ class Partition:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
 
-    def append(self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int) -> Appended:
-        """Write one valid batch, or find that it was written before; `flush_end` says whether to wait then."""
-        if self._refusal is not None or (self._lease is not None and not self._lease.is_held):
-            raise self._refused()
-        if acks == ACKS_ALL and len(self.isr) < self._min_isr:
-            message = f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self._min_isr}"
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+    def append(
+        self, batch: memoryview, header: BatchHeader, acks: int, now_ms: int, guard: TransactionGuard | None = None
+    ) -> Appended:
+        """Write one valid batch, or find that it was written before; `flush_end` says whether to wait then.
+
+        `guard` is what `begin_transaction` gave for a batch whose coordinator had to be asked.
+        """
+        self._check_writable(acks)
+        if header.is_transactional:
+            self._check_transaction(header, guard)
         if duplicate := self._find_duplicate(header):
             # It may be one whose flush failed.
             self._check_online()
@@ -198,7 +215,50 @@ class Partition:
             log_append_time = now_ms
             set_log_append_time(batch, 0, now_ms)
             header = read_header(batch)
+        return Appended(self._take_in(batch, header), log_append_time)
+
+    def append_marker(self, end: TransactionEnd, now_ms: int) -> int:
+        """Write the end of a transaction, for all replicas in sync; the offset behind it."""
+        self._check_writable(ACKS_ALL)
+        self.log.producers.check_marker(
+            end.producer_id,
+            end.producer_epoch,
+            coordinator_epoch=end.coordinator_epoch,
+            transaction_version=end.transaction_version,
+        )
+        control_type = ControlType.COMMIT if end.is_commit else ControlType.ABORT
+        built = build_end_transaction_marker(
+            EndTransactionMarker(control_type, end.coordinator_epoch),
+            producer_id=end.producer_id,
+            producer_epoch=end.producer_epoch,
+            timestamp_ms=now_ms,
+        )
+        batch = memoryview(bytearray(built))
+        return self._take_in(batch, read_header(batch)) + 1
+
+    def begin_transaction(self, header: BatchHeader, *, is_adding: bool, now_ms: int) -> TransactionGuard | None:
+        """What a transactional batch has to be appended with, once its coordinator agrees; None if nobody need ask."""
+        self.check_leader(NO_EPOCH)
+        entry = self.log.producers.entries.get(header.producer_id)
+        return self.guards.begin(entry, header, is_adding=is_adding, now_ms=now_ms)
+
+    def _check_transaction(self, header: BatchHeader, guard: TransactionGuard | None) -> None:
+        entry = self.log.producers.entries.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch or entry.find(header) is None:
+            self.guards.check(entry, header, guard)
+
+    def _check_writable(self, acks: int) -> None:
+        if self._refusal is not None or (self._lease is not None and not self._lease.is_held):
+            raise self._refused()
+        if acks == ACKS_ALL and len(self.isr) < self._min_isr:
+            message = f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self._min_isr}"
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+
+    def _take_in(self, batch: memoryview, header: BatchHeader) -> int:
+        """Write a batch that was found to be good, and tell everybody who waits; its offset."""
         base_offset = self._write(batch, header)
+        if header.is_transactional and self.guards:
+            self.guards.written(header)
         if self.log.is_flush_wanted or (self._commit is not None and self._commit.is_pending):
             self._join_commit(len(batch))
         elif self._leadership is None:
@@ -208,7 +268,7 @@ class Partition:
             self._leadership.wrote(self.log.log_end_offset, len(batch))
         if self._end_waiters:
             _tell(self._end_waiters, len(batch))
-        return Appended(base_offset, log_append_time)
+        return base_offset
 
     def _find_duplicate(self, header: BatchHeader) -> Duplicate | None:
         producers = self.log.producers

@@ -36,6 +36,7 @@ from runnel.storage.transaction_index import AbortedTransaction
 REMEMBERED_BATCH_COUNT = 5  # Kafka's bound on max.in.flight.requests.per.connection with idempotence
 NO_COORDINATOR_EPOCH = -1
 NO_TRANSACTION = -1
+PRODUCER_EPOCH_MAX = 2**15 - 1
 
 
 class ProducerBatch(NamedTuple):
@@ -142,6 +143,28 @@ class ProducerState:
             message = f"producer {entry.producer_id} has a transaction open since {entry.current_txn_first_offset}"
             raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
         return None
+
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, *, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Decide about the end of a producer's transaction; raises `ApiError` if it comes too late.
+
+        From transaction version 2 on an end has an epoch that no record before it has (KIP-1228). One that is
+        repeated, because its coordinator did not hear that it was written, is written again and changes nothing.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        current = entry.producer_epoch
+        is_late = producer_epoch < current
+        if producer_epoch == current and transaction_version >= 2:
+            is_late = entry.current_txn_first_offset != NO_TRANSACTION and producer_epoch != PRODUCER_EPOCH_MAX
+        if is_late:
+            message = f"epoch {producer_epoch} of producer {producer_id} ends nothing where {current} writes"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+        if coordinator_epoch < entry.coordinator_epoch:
+            message = f"coordinator epoch {coordinator_epoch} is before {entry.coordinator_epoch}"
+            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
 
     def replay(self, header: BatchHeader, base_offset: int, batch: Buffer) -> AbortedTransaction | None:
         """Take in a batch that stands at `base_offset` of the log, whatever its header says of that.
