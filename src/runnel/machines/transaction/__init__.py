@@ -1,0 +1,1 @@
+"""Transactions: what their coordinator decides, without a clock and without I/O."""

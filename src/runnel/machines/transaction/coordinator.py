@@ -1,0 +1,277 @@
+"""The coordinator of the transactional ids whose records are in one partition of `__transaction_state`.
+
+Requests, timers, records and news of markers come in, decisions go out. A decision that writes is carried out as soon
+as it is in the log, and everybody else decides upon it; but nobody is answered, and no marker sent, before it is
+committed. So there is no transition between two states in which Kafka has to hold off whoever comes.
+"""
+
+from collections.abc import Iterable
+
+from runnel.base.invariant import invariant
+from runnel.machines.decision import Timer, Token
+from runnel.machines.transaction import add, answer, end, init
+from runnel.machines.transaction.decision import EndMarkers, TransactionDecision
+from runnel.machines.transaction.expiry import is_expired, is_timed_out
+from runnel.machines.transaction.init import TakeProducerId
+from runnel.machines.transaction.record import TransactionRecord
+from runnel.machines.transaction.setting import TransactionSetting
+from runnel.machines.transaction.state import ONGOING, PREPARED
+from runnel.machines.transaction.transaction import (
+    CLIENT_VERSION_1,
+    CLIENT_VERSION_2,
+    Identity,
+    TopicPartition,
+    Transaction,
+)
+from runnel.machines.transaction.view import describe_transaction, list_transactions
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.producer import InitProducerIdRequest
+from runnel.protocol.messages.transaction import EndTxnRequest
+from runnel.protocol.messages.transaction_admin import (
+    DescribeTransactionsResponseTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponseTransaction,
+)
+
+EXPIRY = ("transactional-id-expiry",)
+TIMEOUTS = ("transaction-timeouts",)
+TIMEOUT = "transaction-timeout"
+COMPLETION = "transaction-completion"
+
+COMPLETION_RETRY_WAIT_MS = 1_000
+"""How long to wait before the end of a transaction is written again, when that failed."""
+
+
+class TransactionCoordinator:
+    """All transactional ids of one partition of `__transaction_state`."""
+
+    def __init__(self, setting: TransactionSetting, coordinator_epoch: int, take_producer_id: TakeProducerId) -> None:
+        """`coordinator_epoch` is the leader epoch of the partition; the logs refuse markers of an older one."""
+        self.setting = setting
+        self.coordinator_epoch = coordinator_epoch
+        self.transactions: dict[str, Transaction] = {}
+        self._take_producer_id = take_producer_id
+        self._open: set[str] = set()
+        # What is decided and not complete: the serial number of the end, and the partitions not heard of yet.
+        self._ending: dict[str, tuple[int, set[TopicPartition]]] = {}
+        self._end_count = 0
+
+    # The way of a transaction.
+
+    def decide_init(
+        self, now_ms: int, token: Token, request: InitProducerIdRequest, version: int
+    ) -> TransactionDecision:
+        """InitProducerId with a transactional id."""
+        try:
+            init.check_request(request, self.setting)
+            return self._decide_init(now_ms, token, request, version)
+        except ApiError as error:
+            return TransactionDecision().reply(token, answer.refuse_init(error.code, version))
+
+    def _decide_init(
+        self, now_ms: int, token: Token, request: InitProducerIdRequest, version: int
+    ) -> TransactionDecision:
+        transaction = self.transactions.get(request.transactional_id or "")
+        if transaction is None:
+            after = init.create(now_ms, request, self._take_producer_id)
+            return self._write(after).reply(token, answer.accept_init(after.identity))
+        init.check_producer(transaction, init.expected_identity(request))
+        if transaction.state is not ONGOING:
+            after = init.renew(now_ms, transaction, request, self._take_producer_id)
+            return self._write(after).reply(token, answer.accept_init(after.identity))
+        if request.keep_prepared_txn:
+            after = init.keep(now_ms, transaction, request, self._take_producer_id)
+            ongoing = Identity(after.producer_id, after.producer_epoch)
+            return self._write(after).reply(token, answer.accept_init(after.identity, ongoing))
+        refusal = answer.refuse_init(ErrorCode.CONCURRENT_TRANSACTIONS, version)
+        return self._end(now_ms, end.fence(now_ms, transaction, self._take_producer_id)).reply(token, refusal)
+
+    def decide_add_partitions(
+        self,
+        now_ms: int,
+        token: Token,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        client_version: int,
+    ) -> TransactionDecision:
+        """Partitions that exist come into a transaction; the reply is an AddPartitionsToTxnResponseTransaction.
+
+        `client_version` is CLIENT_VERSION_1 for what a client asks itself (AddPartitionsToTxn up to version 3,
+        AddOffsetsToTxn), CLIENT_VERSION_2 for what a broker asks on its behalf.
+        """
+        partitions = list(partitions)
+        after: Transaction | None = None
+        code = ErrorCode.NONE
+        try:
+            if not transactional_id:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            identity = Identity(producer_id, producer_epoch)
+            transaction = add.find_producer(self.transactions.get(transactional_id), identity)
+            after = add.add_partitions(now_ms, transaction, partitions, client_version)
+        except ApiError as error:
+            code = error.code
+        decision = TransactionDecision() if after is None else self._write(after)
+        return decision.reply(token, answer.answer_add(transactional_id, dict.fromkeys(partitions, code)))
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition is in the transaction, which is true once all that is in the log is committed."""
+        if not transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+        identity = Identity(producer_id, producer_epoch)
+        return add.verify_partitions(self.transactions.get(transactional_id), identity, partitions)
+
+    def decide_end(self, now_ms: int, token: Token, request: EndTxnRequest, version: int) -> TransactionDecision:
+        """EndTxn; its reply does not wait for the markers."""
+        try:
+            if not request.transactional_id:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            transaction = self.transactions.get(request.transactional_id)
+            after = end.decide_end(
+                now_ms,
+                transaction,
+                Identity(request.producer_id, request.producer_epoch),
+                is_commit=request.committed,
+                client_version=CLIENT_VERSION_1 if version < answer.END_RAISES_EPOCH else CLIENT_VERSION_2,
+                take_producer_id=self._take_producer_id,
+            )
+        except ApiError as error:
+            return TransactionDecision().reply(token, answer.refuse_end(error.code, version))
+        decision = TransactionDecision() if after is None else self._end(now_ms, after)
+        identity = (after or self.transactions[request.transactional_id]).identity
+        return decision.reply(token, answer.accept_end(identity, version))
+
+    def on_markers_written(
+        self, now_ms: int, markers: EndMarkers, partitions: Iterable[TopicPartition]
+    ) -> TransactionDecision:
+        """These partitions have their marker, or are gone; when none is left the transaction is over."""
+        transactional_id = markers.transactional_id
+        serial, waiting = self._ending.get(transactional_id, (None, set[TopicPartition]()))
+        if serial != markers.serial:
+            return TransactionDecision()  # news of an end that is over
+        waiting.difference_update(partitions)
+        return TransactionDecision() if waiting else self._complete(now_ms, transactional_id)
+
+    def _write(self, after: Transaction) -> TransactionDecision:
+        return TransactionDecision(records=[TransactionRecord(after.transactional_id, after)])
+
+    def _end(self, now_ms: int, prepared: Transaction) -> TransactionDecision:
+        """Write a decision about a transaction, and have it carried out."""
+        decision = self._write(prepared)
+        if prepared.partitions:
+            # The record is replayed before anything else is decided, and has this number then.
+            decision.markers.append(self._new_markers(prepared, self._end_count + 1))
+        else:
+            after = prepared.completed(now_ms)
+            decision.records.append(TransactionRecord(after.transactional_id, after))
+        return decision
+
+    def _new_markers(self, prepared: Transaction, serial: int) -> EndMarkers:
+        return EndMarkers(
+            transactional_id=prepared.transactional_id,
+            producer_id=prepared.producer_id,
+            producer_epoch=prepared.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            transaction_version=prepared.client_version,
+            is_commit=prepared.is_commit,
+            partitions=prepared.partitions,
+            serial=serial,
+        )
+
+    def _complete(self, now_ms: int, transactional_id: str) -> TransactionDecision:
+        decision = self._write(self.transactions[transactional_id].completed(now_ms))
+        retry = Timer((COMPLETION, transactional_id), now_ms + COMPLETION_RETRY_WAIT_MS)
+        decision.failed = lambda _: TransactionDecision(timers=[retry])
+        return decision
+
+    # Transactions seen from outside.
+
+    def list(self, now_ms: int, request: ListTransactionsRequest) -> list[ListTransactionsResponseTransaction]:
+        """What the filters let through; ApiError if the pattern is none."""
+        return list_transactions(now_ms, self.transactions.values(), request)
+
+    def describe(self, transactional_id: str) -> DescribeTransactionsResponseTransaction:
+        """One transactional id; in a transaction that is decided, the partitions that have no marker yet."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
+            return DescribeTransactionsResponseTransaction(transactional_id=transactional_id, error_code=code)
+        _, waiting = self._ending.get(transactional_id, (0, transaction.partitions))
+        return describe_transaction(transaction, waiting)
+
+    # Time and the log.
+
+    def on_timer(self, now_ms: int, key: tuple[str, ...]) -> TransactionDecision:
+        """What was to happen at this time."""
+        if key == EXPIRY:
+            return self._expire(now_ms)
+        if key == TIMEOUTS:
+            return self._find_timed_out(now_ms)
+        kind, transactional_id = key
+        if kind == TIMEOUT:
+            return self._time_out(now_ms, transactional_id)
+        invariant(kind == COMPLETION, f"nobody has set the timer {key}")
+        _, waiting = self._ending.get(transactional_id, (0, {("", 0)}))
+        return TransactionDecision() if waiting else self._complete(now_ms, transactional_id)
+
+    def _expire(self, now_ms: int) -> TransactionDecision:
+        expired = [
+            TransactionRecord(transactional_id, None)
+            for transactional_id, transaction in self.transactions.items()
+            if is_expired(now_ms, transaction, self.setting)
+        ]
+        return TransactionDecision(records=expired, timers=[self._next_expiry(now_ms)], is_atomic=False)
+
+    def _find_timed_out(self, now_ms: int) -> TransactionDecision:
+        """Each is aborted by a decision of its own, so that one which cannot be written stops no other."""
+        found = [name for name in self._open if is_timed_out(now_ms, self.transactions[name])]
+        timers = [Timer((TIMEOUT, transactional_id), now_ms) for transactional_id in sorted(found)]
+        return TransactionDecision(timers=[*timers, self._next_timeouts(now_ms)])
+
+    def _time_out(self, now_ms: int, transactional_id: str) -> TransactionDecision:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not is_timed_out(now_ms, transaction):
+            return TransactionDecision()  # it ended just now
+        try:
+            return self._end(now_ms, end.fence(now_ms, transaction, self._take_producer_id))
+        except ApiError:
+            return TransactionDecision()  # no producer id is left; the next look may find one
+
+    def on_loaded(self, now_ms: int) -> TransactionDecision:
+        """The log has been replayed to its end: what was decided is carried out."""
+        decision = TransactionDecision(timers=[self._next_expiry(now_ms), self._next_timeouts(now_ms)])
+        for transactional_id, (serial, waiting) in self._ending.items():
+            if waiting:
+                decision.markers.append(self._new_markers(self.transactions[transactional_id], serial))
+            else:
+                decision.timers.append(Timer((COMPLETION, transactional_id), now_ms))
+        return decision
+
+    def on_unloaded(self) -> TransactionDecision:
+        """Another broker coordinates these transactions from now on; nobody waits for more than their records."""
+        return TransactionDecision()
+
+    def _next_expiry(self, now_ms: int) -> Timer:
+        return Timer(EXPIRY, now_ms + self.setting.expiry_interval_ms)
+
+    def _next_timeouts(self, now_ms: int) -> Timer:
+        return Timer(TIMEOUTS, now_ms + self.setting.timeout_interval_ms)
+
+    def replay(self, record: TransactionRecord) -> None:
+        """Take in one record, live or from the log."""
+        transactional_id, transaction = record.transactional_id, record.transaction
+        self._open.discard(transactional_id)
+        self._ending.pop(transactional_id, None)
+        if transaction is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        self.transactions[transactional_id] = transaction
+        if transaction.state is ONGOING:
+            self._open.add(transactional_id)
+        elif transaction.state in PREPARED:
+            self._end_count += 1
+            self._ending[transactional_id] = (self._end_count, set(transaction.partitions))

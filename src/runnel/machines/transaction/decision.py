@@ -1,0 +1,33 @@
+"""What a transaction machine decides: records of `__transaction_state`, replies, timers, and markers to write.
+
+Markers are sent when the records of the decision, and all before them, are committed: a decision that could still be
+lost must not be seen in any partition. They are sent again until the coordinator has heard of each partition that its
+marker is written, or that the partition is gone; when another broker coordinates, that one goes on.
+"""
+
+from dataclasses import dataclass, field
+
+from runnel.machines import decision
+from runnel.machines.transaction.record import TransactionRecord
+from runnel.machines.transaction.transaction import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class EndMarkers:
+    """How a transaction ended, for all partitions that have not been told yet."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    transaction_version: int  # from 2 on, the epoch is one that no record of the transaction has
+    is_commit: bool
+    partitions: frozenset[TopicPartition]
+    serial: int  # of this end in the life of its coordinator
+
+
+@dataclass(slots=True)
+class TransactionDecision(decision.Decision[TransactionRecord]):
+    """What is to be done for transactions; `machines.decision` says in which order, the markers come last."""
+
+    markers: list[EndMarkers] = field(default_factory=list)
