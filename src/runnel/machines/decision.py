@@ -36,17 +36,27 @@ class Timer:
     at_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """A producer, at one of its epochs."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 @dataclass(slots=True)
 class Decision(Generic[R]):
     """Records to write, replies to send once they are committed, timers to set.
 
-    Records that are not atomic may be written as several batches, of which a crash keeps some.
+    Records that are not atomic may be written as several batches, of which a crash keeps some. With a producer they
+    are written in its transaction.
     """
 
     records: list[R] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     timers: list[Timer] = field(default_factory=list)
     is_atomic: bool = True
+    producer: ProducerIdentity | None = None
     failed: Callable[[ErrorCode], Self] | None = None
 
     def reply(self, token: Token, response: Message) -> Self:

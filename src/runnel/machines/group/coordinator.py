@@ -19,7 +19,7 @@ from runnel.machines.group.consumer_coordinator import ConsumerCoordinator
 from runnel.machines.group.consumer_group import ConsumerGroup
 from runnel.machines.group.consumer_setting import ConsumerGroupSetting
 from runnel.machines.group.decision import Decision
-from runnel.machines.group.group import Caller, Group
+from runnel.machines.group.group import NO_OFFSET, Caller, Group
 from runnel.machines.group.group_description import describe_group, describe_unknown, list_group
 from runnel.machines.group.offset_coordinator import OffsetCoordinator, OffsetSetting
 from runnel.machines.log_record import Record
@@ -50,6 +50,8 @@ from runnel.protocol.messages.group_offset import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
+from runnel.protocol.messages.transaction import TxnOffsetCommitRequest
+from runnel.records.batch import NO_PRODUCER_ID
 
 EXPIRY = ("offset-expiry",)
 
@@ -159,9 +161,19 @@ class GroupCoordinator:
             decision.timers += change.decision.timers
         return decision
 
-    def fetch_offsets(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    def decide_transactional_commit(
+        self, now_ms: int, token: Token, caller: Caller, request: TxnOffsetCommitRequest
+    ) -> Decision:
+        """TxnOffsetCommit of topics that exist; ApiError if nothing of it may be committed."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return self.offsets.decide_transactional_commit(now_ms, token, caller, request)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
+    ) -> OffsetFetchResponseGroup:
         """OffsetFetch for one group; ApiError if the member may not read."""
-        return self.offsets.fetch(request)
+        return self.offsets.fetch(request, require_stable=require_stable)
 
     def decide_offset_delete(self, token: Token, request: OffsetDeleteRequest) -> Decision:
         """OffsetDelete of topics that exist; ApiError if nothing of it may be deleted."""
@@ -204,7 +216,7 @@ class GroupCoordinator:
                 if group is None:
                     raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
                 group.check_delete()
-                decision.records += self.offsets.store.tombstones(group_id) + group.tombstones()
+                decision.records += self.offsets.tombstones(group_id) + group.tombstones()
             except ApiError as refusal:
                 error = refusal.code
             results.append(DeleteGroupsResponseResult(group_id=group_id, error_code=error))
@@ -236,7 +248,11 @@ class GroupCoordinator:
     def _next_expiry(self, now_ms: int) -> Timer:
         return Timer(EXPIRY, now_ms + self.offsets.setting.check_interval_ms)
 
-    def replay(self, record: Record) -> None:
-        """Take in one record, live or from the log."""
-        if not self.offsets.replay(record) and not self.consumer.replay(record):
+    def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
+        """Take in the marker that ends a producer's transaction, live or from the log."""
+        self.offsets.replay_transaction_end(producer_id, is_commit=is_commit)
+
+    def replay(self, record: Record, offset: int = NO_OFFSET, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Take in one record, live or from the log, where it stands and in whose transaction."""
+        if not self.offsets.replay(record, offset, producer_id) and not self.consumer.replay(record):
             self.classic.replay(record)

@@ -9,6 +9,8 @@ from uuid import UUID
 from runnel.machines.log_record import Record
 from runnel.protocol.primitive import ZERO_UUID
 
+NO_OFFSET = -1
+
 CheckPartition = Callable[[str, UUID, int], None]
 """Raises ApiError if the member may not commit for this topic (by name and id) and partition."""
 
@@ -39,6 +41,7 @@ class CommittedOffset:
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None  # named by clients older than KIP-211 alone
     topic_id: UUID = ZERO_UUID
+    record_offset: int = NO_OFFSET  # where its record stands in `__consumer_offsets`
 
 
 class Group(Protocol):

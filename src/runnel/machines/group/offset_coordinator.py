@@ -3,18 +3,24 @@
 A commit with generation -1 to a group that does not exist comes from a consumer that assigns its partitions
 itself, or from an administrator. It founds a *simple* group: a classic group without protocol type, which has no
 record of its own and is there as long as its offsets are.
+
+What is committed in a transaction is pending until the transaction ends. Then it counts, unless a record behind it in
+the log already says something newer. That is told by where records stand and not by when transactions end, since
+compaction keeps of each key the record that stands last.
 """
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
 from runnel.config.unit import DAY_MS, KIB, MINUTE_MS
-from runnel.machines.decision import Token
+from runnel.machines.decision import ProducerIdentity, Token
 from runnel.machines.group.classic_group import ClassicGroup
 from runnel.machines.group.decision import Decision
 from runnel.machines.group.group import Caller, CheckPartition, CommittedOffset, Group
-from runnel.machines.group.offset_store import OffsetStore, offset_record, offset_tombstone
+from runnel.machines.group.offset_store import OffsetStore, committed_offset, offset_record, offset_tombstone
+from runnel.machines.group.pending_offset import PendingOffsets
 from runnel.machines.group.record.offset import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
@@ -35,14 +41,28 @@ from runnel.protocol.messages.group_offset import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
     OffsetFetchResponseGroup,
     OffsetFetchResponseGroupPartition,
     OffsetFetchResponseGroupTopic,
 )
+from runnel.protocol.messages.transaction import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from runnel.protocol.primitive import INT64_MAX, ZERO_UUID
+from runnel.records.batch import NO_PRODUCER_ID
 
 FIRST_VERSION_WITHOUT_GENERATION_ERROR = 9
+FIRST_TRANSACTIONAL_VERSION_WITHOUT_GENERATION_ERROR = 6  # KIP-1319
 NO_RETENTION = -1
+
+Topic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
+Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,45 +81,78 @@ class OffsetCoordinator:
         self.groups = groups
         self.setting = setting
         self.store = OffsetStore()
+        self.pending = PendingOffsets()
 
     # Commit.
 
     def decide_commit(self, now_ms: int, token: Token, caller: Caller, request: OffsetCommitRequest) -> Decision:
         """Store offsets. The topics are known to exist and have both name and id."""
-        check = self._check_commit(caller, request)
+        has_own_errors = caller.version >= FIRST_VERSION_WITHOUT_GENERATION_ERROR
+        group = self._group_to_commit_to(request, has_own_errors=has_own_errors)
+        check = None if group is None else group.check_offset_commit(*_member(request), caller.version)
         retention_ms = request.retention_time_ms
         expire_ms = None if retention_ms == NO_RETENTION else min(now_ms + retention_ms, INT64_MAX)
         decision = Decision()
         topics = []
         for topic in request.topics:
-            outcomes = []
-            for partition in topic.partitions:
-                error = self._commit_error(check, topic, partition)
-                if error is ErrorCode.NONE:
-                    committed = _committed(topic, partition, now_ms, expire_ms)
-                    decision.records.append(
-                        offset_record(request.group_id, topic.name, partition.partition_index, committed)
-                    )
-                outcomes.append(
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-                )
+            outcomes = [
+                OffsetCommitResponsePartition(partition_index=index, error_code=error)
+                for index, error in self._commit(decision, request.group_id, topic, check, now_ms, expire_ms)
+            ]
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=outcomes))
         return decision.reply(token, OffsetCommitResponse(topics=topics))
 
-    def _check_commit(self, caller: Caller, request: OffsetCommitRequest) -> CheckPartition | None:
+    def decide_transactional_commit(
+        self, now_ms: int, token: Token, caller: Caller, request: TxnOffsetCommitRequest
+    ) -> Decision:
+        """Keep offsets until the producer's transaction ends. The topics are known as for `decide_commit`."""
+        has_own_errors = caller.version >= FIRST_TRANSACTIONAL_VERSION_WITHOUT_GENERATION_ERROR
+        group = self._group_to_commit_to(request, has_own_errors=has_own_errors)
+        decision = Decision(producer=ProducerIdentity(request.producer_id, request.producer_epoch))
+        topics = []
+        with nullcontext() if has_own_errors else _stale_epoch_as_generation():
+            check = None
+            if group is not None:
+                check = group.check_offset_commit(*_member(request), caller.version, in_transaction=True)
+            for topic in request.topics:
+                outcomes = [
+                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+                    for index, error in self._commit(decision, request.group_id, topic, check, now_ms, None)
+                ]
+                topics.append(
+                    TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=outcomes)
+                )
+        return decision.reply(token, TxnOffsetCommitResponse(topics=topics))
+
+    def _group_to_commit_to(
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, *, has_own_errors: bool
+    ) -> Group | None:
         group = self.groups.get(request.group_id)
-        generation = request.generation_id_or_member_epoch
-        if group is None:
-            if generation < 0:
-                return None
-            if caller.version >= FIRST_VERSION_WITHOUT_GENERATION_ERROR:
+        if group is None and request.generation_id_or_member_epoch >= 0:
+            if has_own_errors:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        return group.check_offset_commit(request.member_id, request.group_instance_id, generation, caller.version)
+        return group
 
-    def _commit_error(
-        self, check: CheckPartition | None, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition
-    ) -> ErrorCode:
+    def _commit(
+        self,
+        decision: Decision,
+        group_id: str,
+        topic: Topic,
+        check: CheckPartition | None,
+        now_ms: int,
+        expire_ms: int | None,
+    ) -> Iterator[tuple[int, ErrorCode]]:
+        """Add the records for the partitions of a topic; what came of each."""
+        for partition in topic.partitions:
+            index = partition.partition_index
+            error = self._commit_error(check, topic, partition)
+            if error is ErrorCode.NONE:
+                committed = _committed(topic, partition, now_ms, expire_ms)
+                decision.records.append(offset_record(group_id, topic.name, index, committed))
+            yield index, error
+
+    def _commit_error(self, check: CheckPartition | None, topic: Topic, partition: Partition) -> ErrorCode:
         if len(partition.committed_metadata or "") > self.setting.metadata_length_max:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if partition.committed_offset < 0:
@@ -111,28 +164,33 @@ class OffsetCoordinator:
 
     # Fetch.
 
-    def fetch(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-        """The offsets asked for, or all; a group that does not exist has none."""
+    def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+        """The offsets asked for, or all; a group that does not exist has none.
+
+        With `require_stable` an offset that an open transaction is about to change is refused (KIP-447).
+        """
         group = self.groups.get(request.group_id)
         if group is not None:
             group.check_offset_fetch(request.member_id, request.member_epoch)
-        offsets = {} if group is None else self.store.of_group(request.group_id)
-        if request.topics is None:
-            topics = [
-                OffsetFetchResponseGroupTopic(name=name, partitions=[_found(*entry) for entry in partitions.items()])
-                for name, partitions in offsets.items()
+        known = {} if group is None else self.store.of_group(request.group_id)
+        asked = request.topics
+        if asked is None:
+            asked = [
+                OffsetFetchRequestGroupTopic(name=name, partition_indexes=list(offsets))
+                for name, offsets in known.items()
             ]
-        else:
-            topics = []
-            for topic in request.topics:
-                known = offsets.get(topic.name, {})
-                partitions = [
-                    _found(index, _unless_other_topic(known.get(index), topic.topic_id))
-                    for index in topic.partition_indexes
-                ]
-                topics.append(
-                    OffsetFetchResponseGroupTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
-                )
+        topics = []
+        for topic in asked:
+            offsets = known.get(topic.name, {})
+            partitions = [
+                _unstable(index)
+                if require_stable and self.pending.has(request.group_id, topic.name, index)
+                else _found(index, _unless_other_topic(offsets.get(index), topic.topic_id))
+                for index in topic.partition_indexes
+            ]
+            topics.append(
+                OffsetFetchResponseGroupTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+            )
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
 
     # Delete.
@@ -153,19 +211,32 @@ class OffsetCoordinator:
             for partition in topic.partitions:
                 index = partition.partition_index
                 outcomes.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
-                if error is ErrorCode.NONE and self.store.get(request.group_id, topic.name, index) is not None:
+                if error is ErrorCode.NONE and self._is_known(request.group_id, topic.name, index):
                     decision.records.append(offset_tombstone(request.group_id, topic.name, index))
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=outcomes))
         return decision.reply(token, OffsetDeleteResponse(topics=topics))
 
+    def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        is_committed = self.store.get(group_id, topic, partition) is not None
+        return is_committed or self.pending.has(group_id, topic, partition)
+
+    def tombstones(self, group_id: str) -> list[Record]:
+        """What removes all offsets of a group, the pending ones too."""
+        partitions = [(topic, index) for topic, offsets in self.store.of_group(group_id).items() for index in offsets]
+        # In their order and each of them once.
+        named = dict.fromkeys(partitions + self.pending.of_group(group_id))
+        return [offset_tombstone(group_id, topic, index) for topic, index in named]
+
     def forget_topics(self, deleted: Iterable[tuple[str, UUID]]) -> Decision:
         """The offsets of topics that are deleted go with them; those of a new topic of that name stay."""
         ids = dict(deleted)
-        decision = Decision(is_atomic=False)
-        for group_id, topic, partition, committed in self.store.entries():
-            if topic in ids and committed.topic_id in (ZERO_UUID, ids[topic]):
-                decision.records.append(offset_tombstone(group_id, topic, partition))
-        return decision
+        pending = [(*key, committed) for key, committed in self.pending.entries()]
+        gone = {
+            (group_id, topic, partition): None
+            for group_id, topic, partition, committed in (*self.store.entries(), *pending)
+            if topic in ids and committed.topic_id in (ZERO_UUID, ids[topic])
+        }
+        return Decision(records=[offset_tombstone(*key) for key in gone], is_atomic=False)
 
     # Expiry.
 
@@ -175,7 +246,7 @@ class OffsetCoordinator:
         for group in list(self.groups.values()):
             expired, all_gone = self._expire_group(now_ms, group)
             records += expired
-            if all_gone and group.may_expire:
+            if all_gone and group.may_expire and not self.pending.has_group(group.group_id):
                 records += group.tombstones()
         return records
 
@@ -185,7 +256,8 @@ class OffsetCoordinator:
         for topic, offsets in self.store.of_group(group.group_id).items():
             is_read = group.is_subscribed_to(topic)
             for partition, committed in offsets.items():
-                if not is_read and self._is_expired(now_ms, group, committed):
+                is_needed = is_read or self.pending.has(group.group_id, topic, partition)
+                if not is_needed and self._is_expired(now_ms, group, committed):
                     expired.append(offset_tombstone(group.group_id, topic, partition))
                 else:
                     all_gone = False
@@ -201,25 +273,54 @@ class OffsetCoordinator:
 
     # The log.
 
-    def replay(self, record: Record) -> bool:
-        """Take in one record, live or from the log; False when it is not about offsets."""
+    def replay(self, record: Record, offset: int, producer_id: int) -> bool:
+        """Take in one record, live or from the log; False when it is not about offsets.
+
+        `offset` is where it stands, `producer_id` whose transaction it belongs to.
+        """
         key, value = record.key, record.value
         if isinstance(key, LegacyOffsetCommitKey):
             key, value = _modern(key, value)
         if not isinstance(key, OffsetCommitKey):
             return False
-        if isinstance(value, OffsetCommitValue):
-            if key.group not in self.groups:
-                self.groups[key.group] = ClassicGroup(key.group)
-            self.store.replay(key, value)
+        place = key.group, key.topic, key.partition
+        if not isinstance(value, OffsetCommitValue):
+            self.store.remove(*place)
+            self.pending.remove(place)
+            return True
+        if key.group not in self.groups:
+            self.groups[key.group] = ClassicGroup(key.group)
+        committed = committed_offset(value, offset)
+        if producer_id == NO_PRODUCER_ID:
+            self.store.put(*place, committed)
         else:
-            self.store.replay(key, None)
+            self.pending.put(producer_id, place, committed)
         return True
 
+    def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
+        """Take in the marker that ends a producer's transaction, live or from the log."""
+        for place, committed in self.pending.take(producer_id).items():
+            former = self.store.get(*place)
+            if is_commit and (former is None or committed.record_offset > former.record_offset):
+                self.store.put(*place, committed)
 
-def _committed(
-    topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, now_ms: int, expire_ms: int | None
-) -> CommittedOffset:
+
+def _member(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> tuple[str, str | None, int]:
+    return request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+
+
+@contextmanager
+def _stale_epoch_as_generation() -> Iterator[None]:
+    """Producers of before KIP-1319 do not know that members have epochs."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+            raise
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
+
+
+def _committed(topic: Topic, partition: Partition, now_ms: int, expire_ms: int | None) -> CommittedOffset:
     return CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -235,6 +336,12 @@ def _unless_other_topic(committed: CommittedOffset | None, topic_id: UUID) -> Co
     if committed is None or ZERO_UUID in (committed.topic_id, topic_id) or committed.topic_id == topic_id:
         return committed
     return None
+
+
+def _unstable(partition: int) -> OffsetFetchResponseGroupPartition:
+    return OffsetFetchResponseGroupPartition(
+        partition_index=partition, committed_offset=-1, metadata="", error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
 
 
 def _found(partition: int, committed: CommittedOffset | None) -> OffsetFetchResponseGroupPartition:

@@ -31,14 +31,6 @@ class OffsetStore:
         """The groups that have committed something."""
         return list(self._groups)
 
-    def tombstones(self, group_id: str) -> list[Record]:
-        """What removes all offsets of a group."""
-        return [
-            offset_tombstone(group_id, topic, partition)
-            for topic, offsets in self.of_group(group_id).items()
-            for partition in offsets
-        ]
-
     def entries(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
         """Everything there is: group, topic, partition and offset."""
         for group_id, topics in self._groups.items():
@@ -46,29 +38,33 @@ class OffsetStore:
                 for partition, committed in offsets.items():
                     yield group_id, topic, partition, committed
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        if value is None:
-            self._remove(key)
-            return
-        committed = CommittedOffset(
-            offset=value.offset,
-            leader_epoch=value.leader_epoch,
-            metadata=value.metadata,
-            commit_timestamp_ms=value.commit_timestamp,
-            expire_timestamp_ms=None if value.expire_timestamp == -1 else value.expire_timestamp,
-            topic_id=value.topic_id,
-        )
-        self._groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+    def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """An offset was committed."""
+        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
-    def _remove(self, key: OffsetCommitKey) -> None:
-        topics = self._groups.get(key.group, {})
-        offsets = topics.get(key.topic, {})
-        if offsets.pop(key.partition, None) is None:
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """An offset was deleted."""
+        topics = self._groups.get(group_id, {})
+        offsets = topics.get(topic, {})
+        if offsets.pop(partition, None) is None:
             return
         if not offsets:
-            del topics[key.topic]
+            del topics[topic]
         if not topics:
-            del self._groups[key.group]
+            del self._groups[group_id]
+
+
+def committed_offset(value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
+    """What the record of a commit says, and where it stands."""
+    return CommittedOffset(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp_ms=value.commit_timestamp,
+        expire_timestamp_ms=None if value.expire_timestamp == -1 else value.expire_timestamp,
+        topic_id=value.topic_id,
+        record_offset=record_offset,
+    )
 
 
 def offset_record(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> Record:

@@ -5,7 +5,7 @@ taken by that name, once it is there.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from runnel.machines.group.classic_setting import ClassicGroupSetting
 from runnel.machines.group.coordinator import EXPIRY, GroupCoordinator
@@ -37,9 +37,26 @@ from runnel.protocol.messages.group_offset import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
+from runnel.protocol.messages.transaction import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from runnel.records.batch import NO_PRODUCER_ID
 
 GROUP = "g"
 START_MS = 1_000_000
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction."""
+
+    producer_id: int
+    is_commit: bool
+
+
+Entry = tuple[bytes, bytes | None, int] | Marker
+"""What the log holds: key, value and producer id of a record, or a marker."""
 
 
 class Script:
@@ -50,7 +67,7 @@ class Script:
         self.group_id = GROUP
         self.classic = classic or ClassicGroupSetting()
         self.offsets = offsets or OffsetSetting()
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[Entry] = []
         self.append_error: ErrorCode | None = None
         self._ids = 0
         self._seen = 0
@@ -68,9 +85,21 @@ class Script:
     def restart(self) -> None:
         """Lose everything but the log."""
         self._start()
-        for key, value in self.log:
-            self.machine.replay(decode_record(key, value))
+        for offset, entry in enumerate(self.log):
+            self._replay(entry, offset)
         self.carry_out(self.machine.on_loaded(self.now_ms))
+
+    def _replay(self, entry: Entry, offset: int) -> None:
+        match entry:
+            case Marker(producer_id, is_commit):
+                self.machine.replay_transaction_end(producer_id, is_commit=is_commit)
+            case key, value, producer_id:
+                self.machine.replay(decode_record(key, value), offset, producer_id)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker comes."""
+        self.log.append(Marker(producer_id, is_commit))
+        self._replay(self.log[-1], len(self.log) - 1)
 
     def carry_out(self, decision: Decision) -> None:
         """What the shell does with a decision."""
@@ -84,8 +113,9 @@ class Script:
             self.carry_out(decision.failed(error))
             return
         for record in decision.records:
-            self.log.append(encode_record(record))
-            self.machine.replay(decode_record(*self.log[-1]))
+            producer_id = NO_PRODUCER_ID if decision.producer is None else decision.producer.producer_id
+            self.log.append((*encode_record(record), producer_id))
+            self._replay(self.log[-1], len(self.log) - 1)
         for reply in decision.replies:
             assert reply.token not in self.replies, f"{reply.token} is answered twice"
             self.replies[reply.token] = reply.response
@@ -106,7 +136,7 @@ class Script:
 
     def new_records(self) -> list[Record]:
         """What was written since this was last asked."""
-        records = [decode_record(key, value) for key, value in self.log[self._seen :]]
+        records = [decode_record(*entry[:2]) for entry in self.log[self._seen :] if not isinstance(entry, Marker)]
         self._seen = len(self.log)
         return records
 
@@ -217,6 +247,45 @@ class Script:
         self.carry_out(self.machine.decide_commit(self.now_ms, "commit", Caller("c", "/h", version), request))
         response = self.take("commit")
         return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def transactional_commit(
+        self,
+        offset: int,
+        *,
+        producer_id: int = 1,
+        producer_epoch: int = 0,
+        member_id: str = "",
+        generation: int = -1,
+        topic: str = "t",
+        partition: int = 0,
+        group_id: str = GROUP,
+        version: int = 5,
+        **more: Any,
+    ) -> ErrorCode:
+        """Commit one offset in a transaction; raises the ApiError of a commit that is refused as a whole."""
+        entry = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=more.pop("metadata", "")
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id=group_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[entry], **more.pop("in_topic", {}))],
+            **more,
+        )
+        caller = Caller("c", "/h", version)
+        self.carry_out(self.machine.decide_transactional_commit(self.now_ms, "commit", caller, request))
+        return ErrorCode(self.take("commit").topics[0].partitions[0].error_code)
+
+    def fetch_stable(self, topic: str = "t", partition: int = 0) -> int | ErrorCode:
+        """The committed offset for somebody who waits for open transactions, or why there is none."""
+        asked = OffsetFetchRequestGroupTopic(name=topic, partition_indexes=[partition])
+        request = OffsetFetchRequestGroup(group_id=GROUP, topics=[asked])
+        (answer,) = self.machine.fetch_offsets(request, require_stable=True).topics[0].partitions
+        return ErrorCode(answer.error_code) if answer.error_code else answer.committed_offset
 
     def fetch(self, topic: str = "t", partition: int = 0, group_id: str = GROUP, **more: Any) -> tuple[int, int, str]:
         """The committed offset, its epoch and its metadata."""

@@ -8,6 +8,7 @@ from runnel.machines.log_record import Record
 from runnel.protocol import codec
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.group import JoinGroupResponse
+from runnel.records.batch import NO_PRODUCER_ID
 
 
 def names(response: JoinGroupResponse) -> list[str]:
@@ -99,7 +100,7 @@ def test_a_group_that_an_old_kafka_wrote() -> None:
         member_id="m", client_id="c", client_host="/h", session_timeout=7_000, subscription=b"s"
     )
     value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol="range", leader="m", members=[member])
-    script.log.append((key, b"\0\0" + codec.encode(value, 0)))
+    script.log.append((key, b"\0\0" + codec.encode(value, 0), NO_PRODUCER_ID))
     script.restart()
     assert script.heartbeat("m", 4) is ErrorCode.NONE
     # Its session timeout stands for the rebalance timeout: so long it is waited for.
