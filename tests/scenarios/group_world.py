@@ -23,7 +23,7 @@ from runnel.machines.group.group import Caller
 from runnel.machines.group.group_description import describe_group
 from runnel.machines.group.offset_coordinator import OffsetSetting
 from runnel.machines.group.record.format import decode_record, encode_record
-from runnel.machines.log_record import newest
+from runnel.machines.log_replay import newest
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
 from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

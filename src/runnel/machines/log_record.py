@@ -4,10 +4,9 @@ A key is two bytes of record type and a message; a value is two bytes of version
 A record without a value is a tombstone: what its key names is gone.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import TypeVar
 
 from runnel.base.invariant import invariant
 from runnel.protocol import codec
@@ -16,8 +15,6 @@ from runnel.protocol.message import Message
 from runnel.protocol.primitive import Buffer
 
 _PREFIX = Struct(">h")
-
-T = TypeVar("T")
 
 
 class UnknownRecord(Exception):  # noqa: N818 — not an error of ours: a newer broker wrote it
@@ -70,19 +67,6 @@ class RecordFormat:
         if version not in value_class.SCHEMA.versions:
             raise UnknownRecord(f"version {version} of {value_class.__name__}")
         return Record(decoded_key, _decode(value_class, value, version))
-
-
-def newest(entries: Iterable[tuple[bytes, T]]) -> dict[bytes, T]:
-    """What counts of some records in a row, by the bytes of their keys: the last of each key, where it stood.
-
-    That is what compaction would leave of them, so a replay of these comes to the same. Most records of a busy group
-    are about what has changed again since.
-    """
-    found: dict[bytes, T] = {}
-    for key, value in entries:
-        found.pop(key, None)
-        found[key] = value
-    return found
 
 
 def _read_prefix(data: Buffer) -> int:

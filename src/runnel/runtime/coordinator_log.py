@@ -2,17 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from concurrent.futures import Executor
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from runnel.machines.log_record import CorruptRecord, UnknownRecord, newest
+from runnel.machines.decision import ProducerIdentity
+from runnel.machines.log_record import CorruptRecord, UnknownRecord
+from runnel.machines.log_replay import LogEntry, ReplayKeys, TransactionEnd, newest
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.primitive import Buffer
-from runnel.records.batch import read_header
+from runnel.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
 from runnel.records.builder import BatchBuilder
 from runnel.records.compression import Compression
-from runnel.records.record import read_batches
+from runnel.records.control import ControlType, read_control_type
+from runnel.records.error import RecordError
+from runnel.records.record import read_batches, read_records
 from runnel.records.row_tuple import read_tuples
 from runnel.runtime.partition import ACKS_ALL, Partition
 
@@ -62,26 +66,45 @@ class CoordinatorLog(Generic[R]):
         self._read_bytes = read_bytes
         self._worker = worker
 
-    def append(self, records: Sequence[R], now_ms: int, *, is_atomic: bool) -> None:
-        """Write records, all in one batch unless they may be parted; ApiError if they cannot be written."""
+    def append(
+        self, records: Sequence[R], now_ms: int, *, is_atomic: bool, producer: ProducerIdentity | None = None
+    ) -> int:
+        """Write records, all in one batch unless they may be parted; ApiError if they cannot be written.
+
+        Returns the offset of the first, behind which the others stand. With a producer they belong to its transaction.
+        """
         size_max = self.partition.config.max_message_bytes
-        builder = BatchBuilder(self._compression, size_bytes_max=size_max)
+        builder = self._new_builder(producer)
         batches = [builder]
         for record in records:
             key, value = self._format.encode(record)
             if not builder.append(now_ms, key, value):
                 if is_atomic:
                     raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(records)} records do not fit into a batch")
-                builder = BatchBuilder(self._compression, size_bytes_max=size_max)
+                builder = self._new_builder(producer)
                 builder.append(now_ms, key, value)
                 batches.append(builder)
+        offsets = []
         for filled in batches:
             batch = memoryview(bytearray(filled.build()))
             if len(batch) > size_max:
                 raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes")
-            self.partition.append(batch, read_header(batch), ACKS_ALL, now_ms)
+            offsets.append(self.partition.append(batch, read_header(batch), ACKS_ALL, now_ms).base_offset)
+        return offsets[0]
 
-    async def read(self) -> AsyncIterator[list[R]]:
+    def _new_builder(self, producer: ProducerIdentity | None) -> BatchBuilder:
+        size_max = self.partition.config.max_message_bytes
+        if producer is None:
+            return BatchBuilder(self._compression, size_bytes_max=size_max)
+        return BatchBuilder(
+            self._compression,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=True,
+            size_bytes_max=size_max,
+        )
+
+    async def read(self) -> AsyncIterator[list[LogEntry[R] | TransactionEnd]]:
         """Everything in the log, piece by piece; the disk is waited for and records are decoded in a worker thread."""
         storage = self.partition.log
         loop = asyncio.get_running_loop()
@@ -89,28 +112,51 @@ class CoordinatorLog(Generic[R]):
         while offset < (end := self.partition.high_watermark):
             found = storage.locate(offset, self._read_bytes, end, True)
             data = await loop.run_in_executor(self._worker, found.read)
-            records, offset = await loop.run_in_executor(self._worker, self._decode, data, offset)
-            yield records
+            entries, offset = await loop.run_in_executor(self._worker, self._decode, data, offset)
+            yield entries
 
-    def _decode(self, data: bytes | bytearray | memoryview, offset: int) -> tuple[list[R], int]:
+    def _decode(self, data: Buffer, offset: int) -> tuple[list[LogEntry[R] | TransactionEnd], int]:
         """What counts of the records in some bytes of the log, and the offset behind them."""
-        entries: list[tuple[bytes, _Stored]] = []
+        found: list[tuple[Hashable, LogEntry[_Stored] | TransactionEnd]] = []
+        keys = ReplayKeys()
         next_offset = self.partition.high_watermark  # compaction may have emptied the rest
         for position, header in read_batches(data):
             next_offset = header.last_offset + 1
-            if header.is_control or header.is_transactional:
-                continue  # offsets of transactions count when their transaction is committed, which nobody can do yet
-            batch = read_tuples(data, position, header, offset, _Stored, "", 0)
-            entries += [(stored.key, stored) for stored in batch if stored.key is not None]
-        records: list[R] = []
-        for key, stored in newest(entries).items():
-            self._decode_one(stored.offset, key, stored.value, records)
-        return records, next_offset
+            if header.is_control:
+                if (end := self._read_end(data, position, header)) is not None:
+                    found.append((keys.of_end(end.producer_id), end))
+                continue
+            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+            found += [
+                (keys.of_record(stored.key, stored.value, producer_id), LogEntry(stored, stored.offset, producer_id))
+                for stored in read_tuples(data, position, header, offset, _Stored, "", 0)
+                if stored.key is not None
+            ]
+        entries: list[LogEntry[R] | TransactionEnd] = []
+        for entry in newest(found).values():
+            if isinstance(entry, TransactionEnd):
+                entries.append(entry)
+            elif (record := self._decode_one(entry.record)) is not None:
+                entries.append(LogEntry(record, entry.offset, entry.producer_id))
+        return entries, next_offset
 
-    def _decode_one(self, offset: int, key: bytes, value: bytes | None, records: list[R]) -> None:
+    def _read_end(self, data: Buffer, position: int, header: BatchHeader) -> TransactionEnd | None:
+        """The marker in a control batch; None where compaction has emptied it, or it ends no transaction."""
         try:
-            records.append(self._format.decode(key, value))
+            types = [read_control_type(record.key) for record in read_records(data, position)]
+        except RecordError as error:
+            log.error("%s: the marker at offset %d makes no sense: %s", self.partition.name, header.base_offset, error)
+            return None
+        if not types or types[0] not in (ControlType.COMMIT, ControlType.ABORT):
+            return None
+        return TransactionEnd(header.producer_id, types[0] is ControlType.COMMIT)
+
+    def _decode_one(self, stored: _Stored) -> R | None:
+        name = self.partition.name
+        try:
+            return self._format.decode(stored.key or b"", stored.value)
         except UnknownRecord as unknown:
-            log.info("%s: passed over the record at offset %d: %s", self.partition.name, offset, unknown)
+            log.info("%s: passed over the record at offset %d: %s", name, stored.offset, unknown)
         except CorruptRecord as error:
-            log.error("%s: the record at offset %d makes no sense: %s", self.partition.name, offset, error)
+            log.error("%s: the record at offset %d makes no sense: %s", name, stored.offset, error)
+        return None

@@ -8,8 +8,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from runnel.base.clock import Clock
 from runnel.machines.append_error import answer_to_append_error
 from runnel.machines.decision import Decision, Reply, Timer, Token
+from runnel.machines.log_replay import LogEntry, TransactionEnd
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
+from runnel.records.batch import NO_PRODUCER_ID
 from runnel.runtime.commit_wait import CommitEnd
 from runnel.runtime.coordinator_log import CoordinatorLog
 from runnel.runtime.group_commit import FlushEnd
@@ -92,10 +94,10 @@ class CoordinatorShard(Generic[M, R]):
         count = 0
         begun_ms = self._clock.monotonic_ms()
         await self._election_settled()
-        async for records in self._log.read():
-            for record in records:
-                self.machine.replay(record)
-            count += len(records)
+        async for entries in self._log.read():
+            for entry in entries:
+                self._replay(entry)
+            count += len(entries)
         if self.is_gone:
             return
         self.is_loaded = True
@@ -153,15 +155,23 @@ class CoordinatorShard(Generic[M, R]):
             self._set_timer(self, timer)
         if decision.records:
             try:
-                self._log.append(decision.records, self._clock.now_ms(), is_atomic=decision.is_atomic)
+                offset = self._log.append(
+                    decision.records, self._clock.now_ms(), is_atomic=decision.is_atomic, producer=decision.producer
+                )
             except ApiError as error:
                 self._fail(decision, error)
                 return
             self._counters.wrote(self.machine, decision.records, timer_key)
-            for record in decision.records:
-                self.machine.replay(record)
+            producer_id = NO_PRODUCER_ID if decision.producer is None else decision.producer.producer_id
+            for place, record in enumerate(decision.records, offset):
+                self._replay(LogEntry(record, place, producer_id))
         if decision.replies:
             self._answer_when_committed(decision.replies)
+
+    def _replay(self, entry: LogEntry[R] | TransactionEnd) -> None:
+        """Have the machine take in what stands in the log, live or when it is loaded."""
+        if isinstance(entry, LogEntry):
+            self.machine.replay(entry.record)
 
     def _fail(self, decision: Decision[R], error: ApiError) -> None:
         code = answer_to_append_error(error.code)

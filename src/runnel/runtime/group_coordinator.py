@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from typing import TypeVar, cast
 from uuid import UUID, uuid4
 
 from runnel.base.clock import Clock
+from runnel.base.invariant import invariant
 from runnel.base.metric import Registry
 from runnel.config.broker import BrokerConfig
 from runnel.config.unit import MINUTE_MS
@@ -18,18 +20,20 @@ from runnel.machines.group.coordinator import GroupCoordinator
 from runnel.machines.group.decision import Decision
 from runnel.machines.group.offset_coordinator import OffsetSetting
 from runnel.machines.group.record.format import GROUP_RECORDS
+from runnel.machines.log_replay import TransactionEnd
+from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.compression import Compression
 from runnel.runtime.coordinator_log import CoordinatorLog
-from runnel.runtime.coordinator_shard import CoordinatorShard
 from runnel.runtime.coordinator_shards import CoordinatorShards
 from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, offsets_topic
 from runnel.runtime.group_metric import GroupCounters, GroupGauges
 from runnel.runtime.group_setting import ConsumerGroupSettings
+from runnel.runtime.group_shard import GroupShard
 from runnel.runtime.partition import Partition
 from runnel.runtime.replicas import Replicas
 
 Decide = Callable[[GroupCoordinator, int, Token], Decision]
-GroupShard = CoordinatorShard[GroupCoordinator, log_record.Record]
+T = TypeVar("T")
 
 
 class GroupCoordinators(CoordinatorShards[GroupCoordinator, log_record.Record]):
@@ -66,7 +70,7 @@ class GroupCoordinators(CoordinatorShards[GroupCoordinator, log_record.Record]):
             self._image,
             self._consumer_setting,
         )
-        return CoordinatorShard(
+        return GroupShard(
             machine,
             CoordinatorLog(partition, GROUP_RECORDS, compression, config.offsets_load_buffer_size, self._worker),
             self._clock,
@@ -74,6 +78,19 @@ class GroupCoordinators(CoordinatorShards[GroupCoordinator, log_record.Record]):
             self._counters,
             config.offsets_commit_timeout_ms,
         )
+
+    def end_transaction(self, index: int, end: TransactionEnd, append: Callable[[], T]) -> T:
+        """Have `append` write a marker to a partition, and its offsets count or go in the same step.
+
+        NOT_LEADER_OR_FOLLOWER, by which a transaction's coordinator knows to try again, while groups are not loaded.
+        """
+        try:
+            shard = self.shard_at(index)
+            shard.check_loaded()
+        except ApiError as error:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from error
+        invariant(isinstance(shard, GroupShard), "groups are in shards of groups")
+        return cast("GroupShard", shard).end_transaction(end, append)
 
     def on_records(self, records: Sequence[Record]) -> None:
         """Topics came or went."""

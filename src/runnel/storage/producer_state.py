@@ -134,11 +134,12 @@ class ProducerState:
         if header.producer_epoch < entry.producer_epoch:
             message = f"epoch {header.producer_epoch} of producer {entry.producer_id} is before {entry.producer_epoch}"
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        if header.producer_epoch == entry.producer_epoch:
-            batch = entry.find(header)
-            if batch is not None:
-                return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
-        _check_sequence(entry, header)
+        if header.base_sequence != NO_SEQUENCE:  # a group's coordinator numbers no batches, and repeats none
+            if header.producer_epoch == entry.producer_epoch:
+                batch = entry.find(header)
+                if batch is not None:
+                    return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
+            _check_sequence(entry, header)
         if entry.current_txn_first_offset != NO_TRANSACTION and not header.is_transactional:
             message = f"producer {entry.producer_id} has a transaction open since {entry.current_txn_first_offset}"
             raise ApiError(ErrorCode.INVALID_TXN_STATE, message)

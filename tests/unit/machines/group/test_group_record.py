@@ -31,7 +31,8 @@ from runnel.machines.group.record.offset import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from runnel.machines.log_record import CorruptRecord, Record, UnknownRecord, newest
+from runnel.machines.log_record import CorruptRecord, Record, UnknownRecord
+from runnel.machines.log_replay import newest
 from runnel.protocol import codec, reference
 
 KAFKA_RECORDS = [
