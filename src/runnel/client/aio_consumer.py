@@ -22,7 +22,7 @@ from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.error import ClientClosed, RequestTimeout
 from runnel.client.fetch_queue import Chunk
 from runnel.client.group_member import Step
-from runnel.client.group_offset import OffsetAndMetadata
+from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
 from runnel.client.offset import OffsetAt
 from runnel.client.place import AT_EARLIEST, AT_LATEST, PlaceName, read_place
 from runnel.client.rebalance import RebalanceCallback, RebalanceListener
@@ -224,6 +224,10 @@ class Consumer:
         wanted = [TopicPartition(*target) for target in (self.assignment() if partitions is None else partitions)]
         found = await self._core.joined_group().committed(wanted)
         return {target: found.get(target) for target in wanted}
+
+    def group_metadata(self) -> GroupMetadata:
+        """This member of its group, for a producer that commits the group's offsets in its transaction."""
+        return self._core.joined_group().metadata()
 
     # --- asking
 

@@ -2,17 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from runnel.client.commit import Committable, read_group_offsets
 from runnel.client.delivery import LoopReceipt, RecordMetadata
 from runnel.client.error import RequestTimeout
+from runnel.client.group_offset import GroupMetadata
 from runnel.client.producer_core import BytesLike, Partitioner, ProducerCore
 from runnel.client.row import HeaderPairs
 from runnel.client.setting import ProducerSettings, SettingValue
 from runnel.client.table_send import EncodedRows, TableDelivery, TableReceipt, check_table, encode_table
 from runnel.client.topic_partition import TopicPartition
+from runnel.client.transaction_scope import finish, give_up
+from runnel.client.transaction_state import PreparedTransaction
+
+if TYPE_CHECKING:
+    from runnel.client.aio_consumer import Consumer
 
 T = TypeVar("T")
 
@@ -37,7 +45,7 @@ class Producer:
     ) -> None:
         self._settings = ProducerSettings(bootstrap_servers, config, settings)
         self._core = ProducerCore(self._settings, LoopReceipt, partitioner)
-        self._core.outbox.on_progress = self._on_progress
+        self._core.outbox.on_progress(self._on_progress)
         self._progress: dict[asyncio.Future[None], None] = {}
         self._is_closed = False
 
@@ -117,12 +125,16 @@ class Producer:
             outbox.end_flush()
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most `timeout_s`, give up what is left, and close every connection."""
+        """Flush for at most `timeout_s`, give up what is left, and close every connection.
+
+        A transaction that is open is aborted; one that is prepared stays.
+        """
         if self._is_closed:
             return
         self._is_closed = True
         try:
             if self._core.is_started:
+                await self._core.abandon_transaction(timeout_s)
                 await self.flush(timeout_s)
         except RequestTimeout:
             pass  # what is left fails, and its futures say so
@@ -133,6 +145,74 @@ class Producer:
         """The numbers of a topic's partitions."""
         found = self._core.known_topic(topic) or await self._core.find_topic(topic)
         return list(range(len(found.partitions)))
+
+    # --- transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Self, None]:
+        """A transaction around a block: committed at its end, aborted if it raises.
+
+            async with producer.transaction():
+                await producer.send("invoices", key=order.key, value=bill(order))
+                await producer.send_offsets(None, consumer)
+
+        All that the block sends counts together or not at all. Raises `TransactionFailed` when it was aborted
+        because a record could not be written, and `ProducerFenced` when another producer has the transactional
+        id. A `RequestTimeout` of the commit leaves open how it ended: call `commit_transaction` again.
+        """
+        await self.begin_transaction()
+        transactions = self._core.transactional()
+        try:
+            yield self
+        except BaseException as error:
+            await give_up(transactions, error)
+            raise
+        await finish(transactions)
+
+    async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Take the transactional id: older producers of it are fenced, and what they left open is aborted.
+
+        The first transaction does it, too. With `keep_prepared` a transaction that was left open is not
+        aborted but returned, to be committed or aborted by this producer (KIP-939).
+        """
+        return await self._core.init_transactions(keep_prepared=keep_prepared)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction, for those who do not want a `with` block."""
+        await self._core.begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Have everything written, and then count. Raises `TransactionFailed` when it has to be aborted instead."""
+        await self._core.transactional().commit()
+
+    async def abort_transaction(self) -> None:
+        """Give up the transaction; those who read committed records see nothing of it."""
+        await self._core.transactional().abort()
+
+    async def send_offsets(self, offsets: Committable | None, group: "Consumer | GroupMetadata") -> None:
+        """Commit how far a group has read together with the transaction, and wait until that is noted.
+
+        Offsets are whatever `Consumer.commit` takes, for a consumer also None for everything handed out.
+        Raises `CommitFailed` when the group has gone on without the consumer; the transaction is to be aborted.
+        """
+        found, metadata = read_group_offsets(offsets, group)
+        await self._core.transactional().send_offsets(found, metadata)
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Have everything written, and leave it to others to commit or to abort (two-phase commit, KIP-939).
+
+        What it returns is all that `Admin.complete_transaction` needs, in whatever process; None when nothing
+        was sent. The producer may be closed: the transaction stays, for as long as it takes. It needs
+        `transaction_two_phase_commit_enable`.
+        """
+        return await self._core.transactional().prepare()
+
+    async def complete_transaction(self, prepared: PreparedTransaction) -> bool:
+        """Commit the transaction that `init_transactions(keep_prepared=True)` found if it is this one, else abort it.
+
+        Returns whether it was committed.
+        """
+        return await self._core.transactional().complete(prepared)
 
     # --- waiting
 

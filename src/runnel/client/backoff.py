@@ -22,6 +22,10 @@ class Backoff:
         return min(wait_ms, self._max_ms) * self._uniform(1 - _JITTER, 1 + _JITTER) / 1000
 
 
+NEXT_TRANSACTION_BACKOFF = Backoff(first_ms=2, max_ms=100)
+"""For a coordinator that is still ending the transaction before, which takes no longer than a few appends."""
+
+
 class Deadline:
     """A point in time that several waits share."""
 

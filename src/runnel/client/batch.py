@@ -81,10 +81,10 @@ class Batch:
         self.record_count += 1
         self.size_bytes += size_bytes
 
-    def data(self, compression: Compression, level: int | None) -> bytearray:
+    def data(self, compression: Compression, level: int | None, *, is_transactional: bool = False) -> bytearray:
         """The batch as it goes on the wire."""
         if self._data is None:
-            self._data = encode_rows(self.rows, compression, level, self.stamp)
+            self._data = encode_rows(self.rows, compression, level, self.stamp, is_transactional=is_transactional)
         elif self._stamped != self.stamp:
             set_producer(self._data, 0, *self.stamp)
         self._stamped = self.stamp

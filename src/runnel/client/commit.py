@@ -1,10 +1,10 @@
 """What users commit: a record, a batch of records, or offsets by partition."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 from runnel.client.consumer_record import ConsumerRecord
-from runnel.client.group_offset import OffsetAndMetadata
+from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
 from runnel.client.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,6 +30,23 @@ def read_offsets(
     if hasattr(what, "schema") and hasattr(what, "num_rows"):
         return _behind_batch(what, positions)
     raise TypeError(f"{type(what).__name__} cannot be committed; {_KINDS}")
+
+
+class GroupReader(Protocol):
+    """A consumer whose offsets a producer commits in its transaction."""
+
+    def offsets_to_send(self, what: Any) -> tuple[dict[TopicPartition, OffsetAndMetadata], GroupMetadata]:
+        """The offsets that are meant, and the member that has read them."""
+
+
+def read_group_offsets(what: Any, group: Any) -> tuple[dict[TopicPartition, OffsetAndMetadata], GroupMetadata]:
+    """What `send_offsets` means: offsets and their group, of a consumer or as they are given."""
+    if isinstance(group, GroupMetadata):
+        return read_offsets(what, {}, None), group
+    reader: GroupReader | None = getattr(group, "_core", None)
+    if reader is None or not hasattr(reader, "offsets_to_send"):
+        raise TypeError(f"{type(group).__name__} is no consumer and no group metadata (consumer.group_metadata())")
+    return reader.offsets_to_send(what)
 
 
 def _behind_batch(

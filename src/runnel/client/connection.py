@@ -40,6 +40,7 @@ class Connection:
         self.address = address
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
+        self.finalized_features: dict[str, int] = {}
         self._versions: dict[int, range] = {}
         self._correlation_id = 0
         self._waiting: deque[tuple[int, asyncio.Future[Buffer]]] = deque()
@@ -218,6 +219,8 @@ class Connection:
         if reply.error_code:
             raise ApiError(ErrorCode(reply.error_code), f"{self.address} does not tell what it speaks")
         self._versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in reply.api_keys}
+        if reply.finalized_features_epoch >= 0:
+            self.finalized_features = {found.name: found.max_version_level for found in reply.finalized_features}
 
     async def _ask_versions(self, version: int) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=__version__)

@@ -15,7 +15,7 @@ from runnel.client.fetch import FetchOptions
 from runnel.client.fetch_queue import Chunk
 from runnel.client.fetcher import Fetcher
 from runnel.client.group import Group
-from runnel.client.group_offset import OffsetAndMetadata
+from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.offset import EARLIEST, LATEST, NOT_FOUND, OffsetAt, list_offsets
 from runnel.client.place import AT_COMMITTED, Place, PlaceName, read_place, read_reset
@@ -157,6 +157,15 @@ class ConsumerCore:
         """What a user means by what it commits: everything handed out for None."""
         group = self.joined_group()
         return group.positions() if what is None else read_offsets(what, group.positions(), self._last_batch)
+
+    def offsets_to_send(
+        self, what: Committable | None
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata], GroupMetadata]:
+        """What a producer commits for this consumer inside its transaction, and for whom."""
+        if self.settings.enable_auto_commit:
+            text = "offsets that a transaction commits must not be committed besides"
+            raise ValueError(f"{text}; set enable_auto_commit=False for the consumer")
+        return self.offsets_to_commit(what), self.joined_group().metadata()
 
     def move(self, targets: Iterable[Target], place: Place) -> None:
         """Read some partitions from elsewhere, all that are assigned if none is named."""

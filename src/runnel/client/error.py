@@ -39,3 +39,15 @@ class OffsetMissing(ClientError):  # noqa: N818 - it says what is the matter
 
 class CommitFailed(ClientError):  # noqa: N818 - it says what is the matter
     """Offsets were not committed because the group has gone on without this member; what it read is read again."""
+
+
+class TransactionStateError(ClientError):
+    """A producer was asked for what its transaction cannot do at the moment."""
+
+
+class TransactionFailed(ClientError):  # noqa: N818 - it says what is the matter
+    """A transaction cannot be committed. It is aborted, or has to be; the producer can go on with another."""
+
+
+class ProducerFenced(ClientError):  # noqa: N818 - it says what is the matter
+    """Another producer has this one's transactional id, or its transaction took too long. Make a new producer."""

@@ -22,7 +22,7 @@ from runnel.client.group_commit import Committer
 from runnel.client.group_coordinator import Coordinator
 from runnel.client.group_member import GroupMember, Step, StepKind
 from runnel.client.group_modern import ModernMember
-from runnel.client.group_offset import NOBODY, Identity, OffsetAndMetadata, fetch_offsets
+from runnel.client.group_offset import NOBODY, GroupMetadata, Identity, OffsetAndMetadata, fetch_offsets
 from runnel.client.group_subscription import GroupSubscription
 from runnel.client.place import AT_COMMITTED
 from runnel.client.topic_partition import TopicPartition
@@ -204,9 +204,15 @@ class Group:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Store offsets; raises `CommitFailed` when the group has gone on, or `ApiError`."""
-        if not self.subscription.is_empty and not self._identity().is_member:
-            raise CommitFailed(f"this consumer is no member of the group {self.coordinator.group_id} at the moment")
+        self.metadata()
         await self._committer.commit(offsets)
+
+    def metadata(self) -> GroupMetadata:
+        """As whom to commit; raises `CommitFailed` for a member that is out of the group at the moment."""
+        identity = self._identity()
+        if not self.subscription.is_empty and not identity.is_member:
+            raise CommitFailed(f"this consumer is no member of the group {self.coordinator.group_id} at the moment")
+        return GroupMetadata(self.coordinator.group_id, identity)
 
     async def committed(self, targets: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out."""

@@ -1,6 +1,7 @@
-"""The broker that keeps a group: found when it is needed, and looked for anew when it turns out to be another."""
+"""The broker that keeps a group, or transactions: found when needed, looked for anew when it is another one."""
 
 from collections.abc import Awaitable, Callable, Hashable
+from enum import IntEnum
 from typing import TypeVar
 
 from runnel.client.cluster import SHARED_LANE, Cluster
@@ -13,19 +14,38 @@ from runnel.protocol.messages.coordinator import FindCoordinatorRequest, FindCoo
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
-_GROUP = 0
-_ONE_KEY_VERSION_MAX = 3  # later ones ask for several groups at a time, which a member has no use for
+_ONE_KEY_VERSION_MAX = 3  # later ones ask for several at a time, which a member has no use for
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator keeps, with Kafka's numbers."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+    @property
+    def noun(self) -> str:
+        """The word for messages."""
+        return "group" if self is CoordinatorKind.GROUP else "transactional id"
+
+
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""What a broker answers that does not keep the group, or not any more."""
+"""What a broker answers that does not keep it, or not any more."""
 
 
 class Coordinator:
-    """Requests to whichever broker keeps a group."""
+    """Requests to whichever broker keeps a group, or the transactions of a producer."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.GROUP) -> None:
         self.cluster = cluster
-        self.group_id = group_id
+        self.key = key
+        self._kind = kind
         self._node_id: int | None = None
+
+    @property
+    def group_id(self) -> str:
+        """The group, where it is one."""
+        return self.key
 
     async def connection(self, lane: Hashable = SHARED_LANE) -> Connection:
         """The connection to the coordinator; raises a retriable error while there is none."""
@@ -61,7 +81,7 @@ class Coordinator:
         code = ErrorCode(error_code)
         if code in MOVED:
             self.forget()
-        raise ApiError(code, message or f"{doing} group {self.group_id}")
+        raise ApiError(code, message or f"{doing} {self._kind.noun} {self.key}")
 
     def forget(self) -> None:
         """Look for the coordinator before it is next asked."""
@@ -72,10 +92,10 @@ class Coordinator:
         return await self.cluster.retry(action, timeout_ms=timeout_ms)
 
     async def _find(self) -> int:
-        request = FindCoordinatorRequest(key=self.group_id, key_type=_GROUP)
+        request = FindCoordinatorRequest(key=self.key, key_type=self._kind)
         reply = await self.cluster.request_any(request, FindCoordinatorResponse, version_max=_ONE_KEY_VERSION_MAX)
         if reply.error_code:
-            raise ApiError(ErrorCode(reply.error_code), reply.error_message or f"finding group {self.group_id}")
+            raise ApiError(ErrorCode(reply.error_code), reply.error_message or f"finding {self._kind.noun} {self.key}")
         if reply.node_id not in self.cluster.view.nodes:
             await self.cluster.refresh([])
         return reply.node_id

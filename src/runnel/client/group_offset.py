@@ -58,6 +58,14 @@ class Identity:
 NOBODY = Identity()
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Who commits offsets inside a transaction: a group, and the member of it that has read (KIP-447)."""
+
+    group_id: str
+    member: Identity = NOBODY
+
+
 async def commit_offsets(
     coordinator: Coordinator,
     identity: Identity,

@@ -4,13 +4,11 @@ Any thread appends, one event loop takes out; a lock is between them. It knows n
 clocks. A batch is ready when it is full, when it has waited long enough, or when somebody flushes.
 Batches of a partition leave in their order, and one that has to be sent again goes before those
 that have not been sent. When the memory for records is used up, `append` says so and the caller
-waits, a thread with `wait_for_room`, a task for the next call of `on_progress`.
+waits, a thread with `wait_for_room`, a task for the next call that `on_progress` asks for.
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from runnel.base.invariant import invariant
@@ -18,65 +16,10 @@ from runnel.client.batch import Batch
 from runnel.client.delivery import Receipt
 from runnel.client.error import ClientClosed
 from runnel.client.metadata import NO_LEADER
+from runnel.client.outbox_queue import Drained, OutboxOptions, Queue
 from runnel.client.row import Row
-from runnel.client.sequence import Identity, PartitionSequence
+from runnel.client.sequence import Identity
 from runnel.client.topic_partition import TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxOptions:
-    """What producers set in Kafka's words: batch.size, linger.ms, buffer.memory and their neighbours."""
-
-    batch_size_bytes: int
-    linger_s: float
-    buffer_bytes_max: int
-    request_bytes_max: int
-    delivery_timeout_s: float
-    is_idempotent: bool
-
-
-class Queue:
-    """The batches of one partition that are not under way, and how many are."""
-
-    __slots__ = ("batches", "in_flight_count", "open", "sequence", "target")
-
-    def __init__(self, target: TopicPartition) -> None:
-        self.target = target
-        self.batches: deque[Batch] = deque()
-        self.open: Batch | None = None
-        self.in_flight_count = 0
-        self.sequence = PartitionSequence()
-
-    def insert(self, batches: list[Batch]) -> None:
-        """Put batches back to where they belong."""
-        index = 0
-        while index < len(self.batches) and self.batches[index].order < batches[0].order:
-            index += 1
-        for offset, batch in enumerate(batches):
-            self.batches.insert(index + offset, batch)
-
-    def take(self) -> Batch:
-        """The first batch, which nothing can be added to any more."""
-        batch = self.batches.popleft()
-        batch.is_closed = True
-        if batch is self.open:
-            self.open = None
-        return batch
-
-
-@dataclass(slots=True)
-class Drained:
-    """What may leave now, by leader; what is too old; and when to look again, None for not before something happens."""
-
-    requests: dict[int, list[Batch]] = field(default_factory=dict)
-    expired: list[Batch] = field(default_factory=list)
-    leaderless_topics: set[str] = field(default_factory=set)
-    restarting: list[Queue] = field(default_factory=list)
-    next_at_s: float | None = None
-
-    def look_again(self, at_s: float) -> None:
-        """Have the caller come back at this time or before."""
-        self.next_at_s = at_s if self.next_at_s is None else min(self.next_at_s, at_s)
 
 
 class Outbox:
@@ -86,7 +29,7 @@ class Outbox:
         self.options = options
         self._batch_size_bytes = options.batch_size_bytes
         self._buffer_bytes_max = options.buffer_bytes_max
-        self.on_progress: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
         self._new_receipt = new_receipt
         self._lock = threading.Lock()
         self._progress = threading.Condition(self._lock)
@@ -97,15 +40,16 @@ class Outbox:
         self._held_bytes = 0
         self._flusher_count = 0
         self._serial = 0
-        self._closed: Exception | None = None
+        self._refusal: Exception | None = None
+        self._is_closed = False
 
     # --- putting in, from any thread
 
     def append(self, topic: str, partition: int, row: Row, size_bytes: int, now_s: float) -> tuple[Any, bool] | None:
         """Take a record; its handle, and whether the sender must look. None when there is no room for it."""
         with self._lock:
-            if self._closed is not None:
-                raise self._closed
+            if self._refusal is not None:
+                raise self._refusal.with_traceback(None)
             held_bytes = self._held_bytes + size_bytes
             if held_bytes > self._buffer_bytes_max and self._held_bytes:
                 return None
@@ -129,8 +73,8 @@ class Outbox:
     def add_encoded(self, target: TopicPartition, receipt: Receipt, data: bytearray, count: int, now_s: float) -> bool:
         """Take a whole batch; False when there is no room for it."""
         with self._lock:
-            if self._closed is not None:
-                raise self._closed
+            if self._refusal is not None:
+                raise self._refusal.with_traceback(None)
             if self._held_bytes + len(data) > self._buffer_bytes_max and self._held_bytes:
                 return False
             queue = self._queues.get(target) or self._new_queue(*target)
@@ -138,6 +82,13 @@ class Outbox:
                 queue.open.is_closed, queue.open = True, None
             self._enqueue(queue, Batch.encoded(target, receipt, now_s, self._next_order(), data, count))
             return True
+
+    def refuse(self, error: Exception | None) -> None:
+        """Take no records from now on but raise this; None takes them again. What is closed stays closed."""
+        with self._lock:
+            if not self._is_closed:
+                self._refusal = error
+                self._progress.notify_all()
 
     def _new_queue(self, topic: str, partition: int) -> Queue:
         queue = self._queues[topic, partition] = Queue(TopicPartition(topic, partition))
@@ -166,7 +117,7 @@ class Outbox:
         """Wait until there is room for so many bytes; False when there is none in time."""
         return self._wait(
             lambda: (
-                self._closed is not None
+                self._refusal is not None
                 or not self._held_bytes
                 or self._held_bytes + size_bytes <= self._buffer_bytes_max
             ),
@@ -235,8 +186,12 @@ class Outbox:
         leader_of: Callable[[TopicPartition], int],
         capacity: Callable[[int], bool],
         identity: Identity | None,
+        admits: Callable[[TopicPartition], bool] = lambda _: True,
     ) -> Drained:
-        """Take out what may leave now: a batch of each partition at most, a request's worth for each leader."""
+        """Take out what may leave now: a batch of each partition at most, a request's worth for each leader.
+
+        What `admits` keeps from leaving stays until somebody looks again.
+        """
         drained = Drained()
         sizes: dict[int, int] = {}
         with self._lock:
@@ -246,7 +201,7 @@ class Outbox:
                     leader_id = leader_of(queue.target)
                     if leader_id == NO_LEADER:
                         drained.leaderless_topics.add(queue.target.topic)
-                    elif capacity(leader_id):
+                    elif capacity(leader_id) and admits(queue.target):
                         self._take(queue, leader_id, sizes, identity, now_s, drained)
                 if not queue.batches:
                     self._active.pop(queue.target, None)
@@ -339,6 +294,19 @@ class Outbox:
             self._leave_flight(batch).sequence.give_up(batch, is_refused=is_refused)
             self._forget(batch)
 
+    def drop_unsent(self) -> list[Batch]:
+        """Take out everything that is not under way, to be sent no more."""
+        dropped: list[Batch] = []
+        with self._lock:
+            for queue in self._active.values():
+                while queue.batches:
+                    batch = queue.take()
+                    queue.sequence.give_up(batch, is_refused=False)
+                    self._forget(batch)
+                    dropped.append(batch)
+            self._active.clear()
+        return dropped
+
     def restart(self, queue: Queue, identity: Identity) -> None:
         """Begin the numbers of a partition anew."""
         with self._lock:
@@ -355,17 +323,23 @@ class Outbox:
             del self._incomplete[batch]
             self._held_bytes -= batch.size_bytes
 
+    def on_progress(self, listener: Callable[[], None]) -> None:
+        """Have a function called whenever something was settled, on the loop."""
+        self._listeners.append(listener)
+
     def tell_progress(self) -> None:
         """Wake those who wait for room or for the end of a flush."""
         with self._progress:
             if self._waiter_count:
                 self._progress.notify_all()
-        self.on_progress()
+        for listener in self._listeners:
+            listener()
 
     def close(self, error: Exception | None = None) -> list[Batch]:
         """Take nothing more, and give back what was not sent."""
         with self._lock:
-            self._closed = error or ClientClosed("the producer is closed")
+            self._refusal = error or ClientClosed("the producer is closed")
+            self._is_closed = True
             left = list(self._incomplete)
             self._incomplete.clear()
             self._active.clear()

@@ -30,13 +30,15 @@ def build_produce(
     timeout_ms: int,
     compression: Compression,
     level: int | None,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """The request that writes these batches, at most one of each partition."""
     by_topic: dict[str, list[ProduceRequestPartition]] = defaultdict(list)
     for batch in batches:
-        data = batch.data(compression, level)
+        data = batch.data(compression, level, is_transactional=transactional_id is not None)
         by_topic[batch.target.topic].append(ProduceRequestPartition(index=batch.target.partition, records=data))
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
@@ -46,10 +48,11 @@ def build_produce(
     )
 
 
-def produce_version_max(batches: Sequence[Batch], topics: Mapping[str, Topic]) -> int | None:
+def produce_version_max(batches: Sequence[Batch], topics: Mapping[str, Topic], limit: int | None = None) -> int | None:
     """The highest version to write in: without the id of every topic only those that carry names."""
-    has_ids = all(topics[batch.target.topic].topic_id != ZERO_UUID for batch in batches)
-    return None if has_ids else _NAMES_VERSION_MAX
+    if limit is not None or all(topics[batch.target.topic].topic_id != ZERO_UUID for batch in batches):
+        return limit
+    return _NAMES_VERSION_MAX
 
 
 def read_produced(

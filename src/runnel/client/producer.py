@@ -1,13 +1,16 @@
 """The producer for ordinary code: `send` returns at once with a future, a thread does the rest."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from runnel.client.commit import Committable, read_group_offsets
 from runnel.client.delivery import RecordMetadata, ThreadReceipt
 from runnel.client.error import ClientClosed, RequestTimeout
+from runnel.client.group_offset import GroupMetadata
 from runnel.client.loop_thread import LoopThread
 from runnel.client.metadata import Topic
 from runnel.client.producer_core import BytesLike, Partitioner, ProducerCore
@@ -15,6 +18,11 @@ from runnel.client.row import HeaderPairs, Row
 from runnel.client.setting import ProducerSettings, SettingValue
 from runnel.client.table_send import EncodedRows, TableDelivery, TableReceipt, check_table, encode_table
 from runnel.client.topic_partition import TopicPartition
+from runnel.client.transaction_scope import finish, give_up
+from runnel.client.transaction_state import PreparedTransaction
+
+if TYPE_CHECKING:
+    from runnel.client.consumer import Consumer
 
 
 class Producer:
@@ -123,12 +131,16 @@ class Producer:
             outbox.end_flush()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most `timeout_s`, give up what is left, and free everything. Closing twice does nothing."""
+        """Flush for at most `timeout_s`, give up what is left, and free everything. Closing twice does nothing.
+
+        A transaction that is open is aborted; one that is prepared stays.
+        """
         if self._is_closed:
             return
         self._is_closed = True
         try:
             if self._core.is_started:
+                self._thread.call(self._core.abandon_transaction(timeout_s))
                 self.flush(timeout_s)
         except RequestTimeout:
             pass  # what is left fails, and its futures say so
@@ -139,6 +151,74 @@ class Producer:
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""
         return list(range(len((self._known_topic(topic) or self._find_topic(topic)).partitions)))
+
+    # --- transactions
+
+    @contextmanager
+    def transaction(self) -> Generator[Self, None, None]:
+        """A transaction around a block: committed at its end, aborted if it raises.
+
+            with producer.transaction():
+                producer.send("invoices", key=order.key, value=bill(order))
+                producer.send_offsets(None, consumer)
+
+        All that the block sends counts together or not at all. Raises `TransactionFailed` when it was aborted
+        because a record could not be written, and `ProducerFenced` when another producer has the transactional
+        id. A `RequestTimeout` of the commit leaves open how it ended: call `commit_transaction` again.
+        """
+        self.begin_transaction()
+        transactions = self._core.transactional()
+        try:
+            yield self
+        except BaseException as error:
+            self._thread.call(give_up(transactions, error))
+            raise
+        self._thread.call(finish(transactions))
+
+    def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Take the transactional id: older producers of it are fenced, and what they left open is aborted.
+
+        The first transaction does it, too. With `keep_prepared` a transaction that was left open is not
+        aborted but returned, to be committed or aborted by this producer (KIP-939).
+        """
+        return self._thread.call(self._core.init_transactions(keep_prepared=keep_prepared))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction, for those who do not want a `with` block."""
+        self._thread.call(self._core.begin_transaction())
+
+    def commit_transaction(self) -> None:
+        """Have everything written, and then count. Raises `TransactionFailed` when it has to be aborted instead."""
+        self._thread.call(self._core.transactional().commit())
+
+    def abort_transaction(self) -> None:
+        """Give up the transaction; those who read committed records see nothing of it."""
+        self._thread.call(self._core.transactional().abort())
+
+    def send_offsets(self, offsets: Committable | None, group: "Consumer | GroupMetadata") -> None:
+        """Commit how far a group has read together with the transaction, and wait until that is noted.
+
+        Offsets are whatever `Consumer.commit` takes, for a consumer also None for everything handed out.
+        Raises `CommitFailed` when the group has gone on without the consumer; the transaction is to be aborted.
+        """
+        found, metadata = read_group_offsets(offsets, group)
+        self._thread.call(self._core.transactional().send_offsets(found, metadata))
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Have everything written, and leave it to others to commit or to abort (two-phase commit, KIP-939).
+
+        What it returns is all that `Admin.complete_transaction` needs, in whatever process; None when nothing
+        was sent. The producer may be closed: the transaction stays, for as long as it takes. It needs
+        `transaction_two_phase_commit_enable`.
+        """
+        return self._thread.call(self._core.transactional().prepare())
+
+    def complete_transaction(self, prepared: PreparedTransaction) -> bool:
+        """Commit the transaction that `init_transactions(keep_prepared=True)` found if it is this one, else abort it.
+
+        Returns whether it was committed.
+        """
+        return self._thread.call(self._core.transactional().complete(prepared))
 
     # --- the slow ways
 

@@ -11,13 +11,17 @@ from typing import Any, TypeAlias
 
 from runnel.client.cluster import Cluster
 from runnel.client.delivery import Receipt
-from runnel.client.error import BrokerUnavailable, BufferFull, RecordTooLarge, RequestTimeout
+from runnel.client.error import BrokerUnavailable, BufferFull, RecordTooLarge, RequestTimeout, TransactionStateError
 from runnel.client.metadata import Topic
-from runnel.client.outbox import Outbox, OutboxOptions
+from runnel.client.outbox import Outbox
+from runnel.client.outbox_queue import OutboxOptions
 from runnel.client.partitioner import StickyPartition
 from runnel.client.row import HeaderPairs, Row, row_size_bytes
 from runnel.client.sender import Sender, SenderOptions
 from runnel.client.setting import ProducerSettings
+from runnel.client.transaction import Transactions
+from runnel.client.transaction_scope import abandon
+from runnel.client.transaction_state import PreparedTransaction
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.murmur2 import partition_for_key
 from runnel.records.record import INT64_MAX
@@ -30,7 +34,7 @@ NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class ProducerCore:
-    """An outbox and its sender, and the choice of partitions."""
+    """An outbox and its sender, the choice of partitions, and transactions where the producer has them."""
 
     def __init__(
         self, settings: ProducerSettings, new_receipt: Callable[[], Receipt], partitioner: Partitioner | None = None
@@ -38,7 +42,8 @@ class ProducerCore:
         self.settings = settings
         self.cluster = open_cluster(settings)
         self.outbox = Outbox(_outbox_options(settings), new_receipt)
-        self.sender = Sender(self.cluster, self.outbox, _sender_options(settings))
+        self.transactions = _transactions(settings, self.cluster, self.outbox)
+        self.sender = Sender(self.cluster, self.outbox, _sender_options(settings), self.transactions)
         self.is_started = False
         self._partitioner = partitioner
         self._ignores_keys = settings.partitioner_ignore_keys
@@ -67,6 +72,27 @@ class ProducerCore:
             if stale is None or not stale.partitions:
                 raise
             return stale  # what was known before is most likely still so, and sending will tell
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        await self.start()
+        await self.transactional().begin()
+
+    async def init_transactions(self, *, keep_prepared: bool) -> PreparedTransaction | None:
+        """Take the transactional id from whoever has it."""
+        await self.start()
+        return await self.transactional().init(keep_prepared=keep_prepared)
+
+    async def abandon_transaction(self, timeout_s: float | None) -> None:
+        """Abort a transaction that is open, as far as that can be done in time."""
+        if self.transactions is not None:
+            await abandon(self.transactions, timeout_s)
+
+    def transactional(self) -> Transactions:
+        """The producer's transactions; raises for a producer that has none."""
+        if self.transactions is None:
+            raise TransactionStateError("this producer has no transactions; give it a transactional_id")
+        return self.transactions
 
     async def close(self) -> None:
         """Give up what is not acknowledged, and close every connection."""
@@ -177,6 +203,19 @@ def _read_headers(headers: HeaderPairs) -> tuple[tuple[str, bytes | None], ...]:
             raise TypeError(f"the name of a header must be text, not {type(name).__name__}")
         found.append((name, None if value is None else _to_bytes(f"header {name}", value)))
     return tuple(found)
+
+
+def _transactions(settings: ProducerSettings, cluster: Cluster, outbox: Outbox) -> Transactions | None:
+    if settings.transactional_id is None:
+        return None
+    return Transactions(
+        cluster,
+        outbox,
+        settings.transactional_id,
+        timeout_ms=settings.transaction_timeout_ms,
+        max_block_ms=settings.max_block_ms,
+        is_two_phase=settings.transaction_two_phase_commit_enable,
+    )
 
 
 def _outbox_options(settings: ProducerSettings) -> OutboxOptions:

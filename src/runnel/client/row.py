@@ -7,7 +7,7 @@ the encoding is done for a whole batch at once.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
-from runnel.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from runnel.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TRANSACTIONAL_FLAG
 from runnel.records.builder import seal_batch
 from runnel.records.compression import Compression, compress
 from runnel.records.row_tuple import RowTuple, write_tuples
@@ -41,7 +41,14 @@ def row_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tup
     return size + (_OVERHEAD_SMALL_BYTES if size < _SMALL_BYTES else _OVERHEAD_BYTES)
 
 
-def encode_rows(rows: list[Row], compression: Compression, level: int | None, producer: ProducerStamp) -> bytearray:
+def encode_rows(
+    rows: list[Row],
+    compression: Compression,
+    level: int | None,
+    producer: ProducerStamp,
+    *,
+    is_transactional: bool = False,
+) -> bytearray:
     """One batch of these records, whose base offset is 0."""
     output = write_tuples(_with_encoded_names(rows), HEADER_SIZE)
     if compression is not Compression.NONE:
@@ -50,7 +57,7 @@ def encode_rows(rows: list[Row], compression: Compression, level: int | None, pr
         output[HEADER_SIZE:] = packed
     seal_batch(
         output,
-        attributes=int(compression),
+        attributes=int(compression) | (TRANSACTIONAL_FLAG if is_transactional else 0),
         record_count=len(rows),
         base_timestamp=rows[0][0],
         max_timestamp=max(row[0] for row in rows),

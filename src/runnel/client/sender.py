@@ -14,26 +14,23 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from runnel.client.backoff import NEXT_TRANSACTION_BACKOFF
 from runnel.client.batch import Batch
 from runnel.client.cluster import Cluster
 from runnel.client.delivery import UNKNOWN_OFFSET, Outcome
-from runnel.client.error import BrokerUnavailable, ClientClosed, ClientError, DeliveryTimeout, RequestTimeout
+from runnel.client.error import ClientClosed, ClientError, DeliveryTimeout, RequestTimeout
 from runnel.client.leader_hint import read_hint
 from runnel.client.metadata import NO_LEADER
-from runnel.client.outbox import Drained, Outbox
+from runnel.client.outbox import Outbox
+from runnel.client.outbox_queue import Drained
 from runnel.client.produce import ACKS_NONE, build_produce, produce_version_max, read_produced
-from runnel.client.producer_identity import ask_identity, next_epoch
-from runnel.client.sequence import Identity
+from runnel.client.producer_identity import IdentitySource, OwnIdentity, fail_everything
 from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.messages.produce import ProduceRequest, ProduceResponse, ProduceResponsePartition
 from runnel.records.compression import Compression
 
 _log = logging.getLogger(__name__)
-
-_PASSING = (BrokerUnavailable, RequestTimeout)
-_STALE_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
-_STALE_IDENTITY = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +74,13 @@ class _Background:
 class Sender:
     """Sends what is in an outbox. Everything but `wake` belongs to the event loop it was started on."""
 
-    def __init__(self, cluster: Cluster, outbox: Outbox, options: SenderOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, outbox: Outbox, options: SenderOptions, source: IdentitySource | None = None
+    ) -> None:
         self._cluster = cluster
         self._outbox = outbox
         self._options = options
-        self._identity: Identity | None = None
-        self._is_identity_asked = False
+        self._source = source or OwnIdentity(cluster, outbox)
         self._leaders: dict[int, _Leader] = {}
         self._background = _Background()
         self._is_refreshing = False
@@ -91,6 +89,7 @@ class Sender:
         self._wake = asyncio.Event()
         self._is_wake_under_way = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._source.bind(self._background.start, self._wake.set)
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -127,9 +126,7 @@ class Sender:
                 wait_s = self._send_ready()
             except Exception as error:  # a bug must end in the futures, not in a task that nobody waits for
                 _log.exception("the producer stopped")
-                for batch in self._outbox.close(error):
-                    batch.fail(error)
-                self._outbox.tell_progress()
+                fail_everything(self._outbox, error)
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
@@ -138,7 +135,8 @@ class Sender:
     def _send_ready(self) -> float | None:
         """Start what may start now; how many seconds to wait at most."""
         now_s = time.monotonic()
-        drained = self._outbox.drain(now_s, self._leader_of, self._has_capacity, self._identity)
+        source = self._source
+        drained = self._outbox.drain(now_s, self._leader_of, self._has_capacity, source.identity, source.admits)
         for batch in drained.expired:
             self._expire(batch)
         for leader_id, batches in drained.requests.items():
@@ -146,7 +144,7 @@ class Sender:
             leader.in_flight_count += 1
             leader.writing = batches
             self._background.start(self._deliver(leader_id, leader, batches))
-        self._mend_identity(drained)
+        source.mend(drained)
         self._mend_metadata(drained, now_s)
         if drained.expired:
             self._outbox.tell_progress()
@@ -169,41 +167,6 @@ class Sender:
         self._give_up(batch, DeliveryTimeout(f"{text} ({waited_ms:g})"), is_refused=False)
 
     # --- what has to be known first
-
-    def _mend_identity(self, drained: Drained) -> None:
-        if not self._outbox.options.is_idempotent or self._is_identity_asked:
-            return
-        if self._identity is not None and drained.restarting:
-            self._identity = next_epoch(self._identity)
-            if self._identity is not None:
-                for queue in drained.restarting:
-                    self._outbox.restart(queue, self._identity)
-                self._wake.set()
-        if self._identity is None and self._outbox.held_bytes:
-            self._is_identity_asked = True
-            self._background.start(self._ask_identity())
-
-    async def _ask_identity(self) -> None:
-        failure_count = 0
-        try:
-            while self._outbox.held_bytes:
-                try:
-                    self._identity = await ask_identity(self._cluster)
-                    return
-                except (ClientError, ApiError, RemoteProtocolError) as error:
-                    failure_count += 1
-                    if isinstance(error, ApiError) and not error.code.retriable:
-                        self._fail_everything(error)
-                        return
-                await asyncio.sleep(self._cluster.backoff.wait_s(failure_count))
-        finally:
-            self._is_identity_asked = False
-            self._wake.set()
-
-    def _fail_everything(self, error: Exception) -> None:
-        for batch in self._outbox.close(error):
-            batch.fail(error)
-        self._outbox.tell_progress()
 
     def _mend_metadata(self, drained: Drained, now_s: float) -> None:
         """Ask who leads where that is not known, and now and then where it is."""
@@ -259,7 +222,7 @@ class Sender:
         request = await self._build(batches)
         topics = self._cluster.view.topics
         names = {topics[batch.target.topic].topic_id: batch.target.topic for batch in batches}
-        version_max = produce_version_max(batches, topics)
+        version_max = produce_version_max(batches, topics, self._source.produce_version_max)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self._options.acks == ACKS_NONE:
@@ -286,6 +249,7 @@ class Sender:
                 timeout_ms=self._cluster.request_timeout_ms,
                 compression=self._options.compression,
                 level=self._options.compression_level,
+                transactional_id=self._source.transactional_id,
             )
 
         if self._options.compression is Compression.NONE or all(batch.is_encoded for batch in batches):
@@ -293,7 +257,7 @@ class Sender:
         # Compression lets go of the interpreter, so replies are read and batches filled meanwhile.
         return await asyncio.get_running_loop().run_in_executor(None, build)
 
-    # --- settling: True when the batch is done with, False when it goes out again
+    # --- settling: False when the batch goes out again, perhaps to another leader
 
     def _settle(
         self, batch: Batch, outcomes: dict[TopicPartition, ProduceResponsePartition] | None, asked_id: int
@@ -320,34 +284,25 @@ class Sender:
         if isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             self._outbox.replace(batch, batch.split())
             return True
-        if not self._may_pass(batch, error):
+        if not self._source.may_pass(batch, error):
             self._give_up(batch, error, is_refused=isinstance(error, ApiError))
             return True
         now_s = time.monotonic()
-        retry_at_s = now_s if is_moved else now_s + self._cluster.backoff.wait_s(batch.failure_count + 1)
+        is_early = isinstance(error, ApiError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        backoff = NEXT_TRANSACTION_BACKOFF if is_early else self._cluster.backoff
+        retry_at_s = now_s if is_moved else now_s + backoff.wait_s(batch.failure_count + 1)
         ends_at_s = batch.created_at_s + self._outbox.options.delivery_timeout_s
         if retry_at_s >= ends_at_s or batch.failure_count >= self._options.retries_max:
             self._give_up(batch, error, is_refused=False)
             return True
         self._outbox.put_back(batch, retry_at_s)
-        return False
-
-    def _may_pass(self, batch: Batch, error: Exception) -> bool:
-        if not isinstance(error, ApiError):
-            return isinstance(error, _PASSING)
-        if batch.has_sequence and error.code in _STALE_SEQUENCE:
-            self._outbox.queue_of(batch).sequence.refuse(batch)
-            return True
-        if batch.has_sequence and error.code in _STALE_IDENTITY:
-            self._outbox.queue_of(batch).sequence.must_restart = True
-            self._identity = None
-            return True
-        return error.code.retriable
+        return is_early
 
     def _give_up(self, batch: Batch, error: Exception, *, is_refused: bool) -> None:
         _log.warning("%d records for %s were not written: %s", batch.record_count, batch.target, error)
         self._outbox.give_up(batch, is_refused=is_refused)
         batch.fail(error)
+        self._source.on_given_up(batch, error)
 
 
 def _refusal(batch: Batch, answer: ProduceResponsePartition) -> ApiError:

@@ -5,7 +5,7 @@ Values may be Python's or text. What is not known is refused, with the name that
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from runnel.client.address import parse_addresses
 from runnel.config.check import Check, at_least, between, one_of, only
@@ -27,10 +27,6 @@ def _is_address_list(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _refused(reason: str) -> Check[Any]:
-    return Check("absent", lambda value: value is None, lambda _: reason)
 
 
 class ClientSettings(Configuration):
@@ -145,8 +141,19 @@ class ProducerSettings(ClientSettings):
     )
     transactional_id = nullable_string(
         "transactional.id",
-        "The name under which transactions survive a restart.",
-        check=_refused("this client has no transactions yet; leave transactional_id out"),
+        "The name of a producer's transactions, which lasts over restarts. A new producer of the name fences the old.",
+        check=Check("a name of at least one character", bool),
+    )
+    transaction_timeout_ms = integer(
+        "transaction.timeout.ms",
+        MINUTE_MS,
+        "How long a transaction may be open before its coordinator aborts it.",
+        check=at_least(1),
+    )
+    transaction_two_phase_commit_enable = boolean(
+        "transaction.two.phase.commit.enable",
+        False,
+        "Whether transactions may be prepared, and then wait for their end for as long as it takes (KIP-939).",
     )
 
     @property
@@ -179,12 +186,28 @@ class ProducerSettings(ClientSettings):
         if "enable.idempotence" in self.given and self.enable_idempotence and not self.is_idempotent:
             needs = f"acks=all and max.in.flight.requests.per.connection up to {IDEMPOTENT_IN_FLIGHT_MAX}"
             found.append(ConfigError("enable.idempotence", f"enable.idempotence=true needs {needs}"))
+        found += self._transaction_complaints()
         least_ms = self.linger_ms + self.request_timeout_ms
         if self.delivery_timeout_ms < least_ms:
             name = "delivery.timeout.ms"
             found.append(ConfigError(name, f"{name} must be at least linger.ms + request.timeout.ms ({least_ms})"))
         return found
 
+    def _transaction_complaints(self) -> list[ConfigError]:
+        if self.transactional_id is None:
+            alone = [name for name in _TRANSACTION_ONLY if name in self.given]
+            return [ConfigError(name, f"{name} means nothing without transactional.id") for name in alone]
+        found = []
+        if not self.is_idempotent:
+            text = "transactional.id needs enable.idempotence=true, acks=all and max.in.flight.requests.per.connection"
+            found.append(ConfigError("transactional.id", f"{text} up to {IDEMPOTENT_IN_FLIGHT_MAX}"))
+        if self.transaction_two_phase_commit_enable and "transaction.timeout.ms" in self.given:
+            name = "transaction.timeout.ms"
+            found.append(ConfigError(name, f"{name} means nothing with transaction.two.phase.commit.enable=true"))
+        return found
+
+
+_TRANSACTION_ONLY = ("transaction.timeout.ms", "transaction.two.phase.commit.enable")
 
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 """Brokers remember the last five batches of a producer."""

@@ -143,6 +143,7 @@ def _encode_batch(core: ProducerCore, topic: Topic, record_batch: "pa.RecordBatc
         "size_bytes_max": settings.batch_size,
         "compression": settings.compression,
         "level": settings.compression_level,
+        "is_transactional": settings.transactional_id is not None,
         "has_checksum": False,  # it is set once, with the producer's number, when the batch leaves
     }
     partitions = _choose_partitions(core, topic, record_batch)

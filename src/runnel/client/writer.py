@@ -19,7 +19,8 @@ from runnel.client.cluster import Cluster
 from runnel.client.delivery import Outcome
 from runnel.client.error import BrokerUnavailable, RequestTimeout
 from runnel.client.metadata import Topic
-from runnel.client.outbox import Outbox, OutboxOptions
+from runnel.client.outbox import Outbox
+from runnel.client.outbox_queue import OutboxOptions
 from runnel.client.partitioner import StickyPartition
 from runnel.client.produce import ACKS_ALL, ACKS_NONE
 from runnel.client.row import HeaderPairs, Row, row_size_bytes
@@ -98,7 +99,7 @@ class Writer:
             is_idempotent=acks == ACKS_ALL,
         )
         self._outbox = Outbox(options, lambda: _BatchReceipt(self._tell))
-        self._outbox.on_progress = self._on_progress
+        self._outbox.on_progress(self._on_progress)
         self._sender = Sender(
             cluster,
             self._outbox,

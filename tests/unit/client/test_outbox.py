@@ -9,7 +9,8 @@ from runnel.client.batch import Batch
 from runnel.client.delivery import Outcome, ThreadReceipt
 from runnel.client.error import ClientClosed
 from runnel.client.metadata import NO_LEADER
-from runnel.client.outbox import Drained, Outbox, OutboxOptions
+from runnel.client.outbox import Outbox
+from runnel.client.outbox_queue import Drained, OutboxOptions
 from runnel.client.sequence import Identity
 from runnel.client.topic_partition import TopicPartition
 from runnel.records.compression import Compression

@@ -1,0 +1,377 @@
+"""The transactions of one producer: what its calls do, on the loop.
+
+It stands between four others. The state says what may be done (`transaction_state`), the coordinator is
+asked for it (`transaction_coordinator`), the outbox holds the records, which it takes only while a
+transaction is open, and the sender asks here under which identity they leave.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from runnel.client.batch import Batch
+from runnel.client.cluster import Cluster
+from runnel.client.error import ClientError, CommitFailed, ProducerFenced, TransactionFailed, TransactionStateError
+from runnel.client.group_coordinator import Coordinator
+from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
+from runnel.client.outbox import Outbox
+from runnel.client.outbox_queue import Drained
+from runnel.client.producer_identity import PASSING, Start
+from runnel.client.sequence import Identity
+from runnel.client.topic_partition import TopicPartition
+from runnel.client.transaction_coordinator import PRODUCE_VERSION_MAX_V1, TransactionCoordinator
+from runnel.client.transaction_state import (
+    SENDING,
+    Phase,
+    PreparedTransaction,
+    Step,
+    TransactionState,
+    Verdict,
+    judge,
+    judge_batch,
+)
+from runnel.protocol.errors import ApiError, ErrorCode
+
+T = TypeVar("T")
+
+_NOT_IN_GROUP = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+
+
+class Transactions:
+    """The transactions of one transactional id. Everything but the properties belongs to the producer's loop."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        outbox: Outbox,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        max_block_ms: int,
+        is_two_phase: bool,
+    ) -> None:
+        self.transactional_id: str | None = transactional_id
+        self.state = TransactionState()
+        self._name = transactional_id
+        self._cluster = cluster
+        self._outbox = outbox
+        self._timeout_ms = timeout_ms
+        self._max_block_ms = max_block_ms
+        self._is_two_phase = is_two_phase
+        self._coordinator = TransactionCoordinator(cluster, transactional_id)
+        self._groups: dict[str, Coordinator] = {}
+        self._prepared: PreparedTransaction | None = None
+        self._began_at_s = 0.0
+        self._turn = asyncio.Lock()
+        self._progress = asyncio.Event()
+        self._adding: asyncio.Task[None] | None = None
+        self._start: Start | None = None
+        self._wake: Callable[[], None] = lambda: None
+        outbox.on_progress(self._progress.set)
+        self._guard()
+
+    # --- what users call
+
+    async def init(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Take the transactional id from whoever has it; the prepared transaction that was found and kept, if any."""
+        async with self._turn:
+            self.state.take(Step.INIT)
+            try:
+                reply = await self._coordinator.retry(
+                    lambda: self._coordinator.init(
+                        self._timeout_ms, enable_2pc=self._is_two_phase, keep_prepared=keep_prepared
+                    ),
+                    timeout_ms=self._max_block_ms,
+                )
+                self.state.is_v2 = await self._coordinator.retry(self._coordinator.is_v2, timeout_ms=self._max_block_ms)
+            except BaseException:
+                self.state.take(Step.FAIL)
+                raise
+            self.state.forget(Identity(reply.producer_id, reply.producer_epoch))
+            if keep_prepared and reply.ongoing_txn_producer_id >= 0:
+                self.state.take(Step.KEEP)
+                self.state.is_started = True
+                self._prepared = PreparedTransaction(
+                    self._name, reply.ongoing_txn_producer_id, reply.ongoing_txn_producer_epoch
+                )
+            else:
+                self.state.take(Step.DONE)
+                self._prepared = None
+            self._guard()
+            return self._prepared
+
+    async def begin(self) -> None:
+        """Begin a transaction, after taking the id where that is the first."""
+        if self.state.phase is Phase.NEW:
+            await self.init()
+        self.state.take(Step.BEGIN)
+        self._began_at_s = time.monotonic()
+        self._guard()
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
+        """Have offsets of a group committed with the transaction, which fails where that is not certain."""
+        async with self._turn:
+            self.state.take(Step.SEND_OFFSETS)
+            if not offsets:
+                return
+            state, identity = self.state, self._identity()
+            groups = self._groups.setdefault(group.group_id, Coordinator(self._cluster, group.group_id))
+            state.is_started = True
+            try:
+                if not state.is_v2:
+                    await self._ask(lambda: self._coordinator.add_offsets(identity, group.group_id))
+                    state.is_confirmed = True
+                await self._ask(
+                    lambda: self._coordinator.commit_offsets(groups, identity, group.member, offsets, is_v2=state.is_v2)
+                )
+            except BaseException as error:
+                if state.phase is Phase.OPEN:
+                    self._fail(
+                        _because(TransactionFailed(f"offsets may not be part of the transaction: {error}"), error)
+                    )
+                raise
+
+    async def prepare(self) -> PreparedTransaction | None:
+        """Have everything written, and leave the end to others; None where there is nothing to end."""
+        if not self._is_two_phase:
+            text = "only transactions with two-phase commit can be prepared: set transaction_two_phase_commit_enable"
+            raise TransactionStateError(text)
+        async with self._turn:
+            self.state.take(Step.PREPARE)
+            self._guard()
+            await self._flush(Step.PREPARE)
+            self.state.take(Step.DONE)
+            if not self.state.is_started:
+                self.state.take(Step.ABORT)
+                self.state.end(None)
+                self._guard()
+                return None
+            self._prepared = PreparedTransaction(self._name, *self._identity())
+            self._guard()
+            return self._prepared
+
+    async def complete(self, prepared: PreparedTransaction) -> bool:
+        """Commit the prepared transaction that this producer holds if it is this one, else abort it; which."""
+        if self.state.phase is not Phase.PREPARED:
+            raise TransactionStateError("there is no prepared transaction to complete")
+        if prepared == self._prepared:
+            await self.commit()
+            return True
+        await self.abort()
+        return False
+
+    async def commit(self) -> None:
+        """Have everything written and the transaction committed, or raise why that cannot be."""
+        async with self._turn:
+            self.state.take(Step.COMMIT)
+            self._guard()
+            await self._flush(Step.COMMIT)
+            await self._end(commit=True)
+
+    async def abort(self) -> None:
+        """Send nothing more, and have what was written discarded."""
+        async with self._turn:
+            self.state.take(Step.ABORT)
+            self._guard()
+            self._drop(TransactionFailed("the transaction was aborted before the record was written"))
+            if self._adding is not None:
+                await asyncio.wait({self._adding})
+            await self._flush(Step.ABORT)
+            await self._end(commit=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that nobody but this producer would end."""
+        return self.state.phase in (Phase.OPEN, Phase.PREPARING, Phase.FAILED, Phase.ABORTING)
+
+    # --- what a sender asks
+
+    @property
+    def identity(self) -> Identity | None:
+        """The producer id and epoch of the transaction."""
+        return self.state.identity
+
+    @property
+    def produce_version_max(self) -> int | None:
+        """Where partitions are added beforehand, batches must not seem to do it."""
+        return None if self.state.is_v2 else PRODUCE_VERSION_MAX_V1
+
+    def bind(self, start: Start, wake: Callable[[], None]) -> None:
+        """How to run something in the background, and how to have the outbox looked into."""
+        self._start, self._wake = start, wake
+
+    def admits(self, target: TopicPartition) -> bool:
+        """Whether a partition is in the transaction, or joins it by being written to."""
+        return self.state.admits(target)
+
+    def mend(self, drained: Drained) -> None:
+        """Add partitions where that is wanted, and begin numbers anew under a new identity."""
+        identity = self.state.identity
+        for queue in drained.restarting:
+            if identity is not None and queue.sequence.identity != identity:
+                self._outbox.restart(queue, identity)
+                self._wake()
+            elif self.state.phase in SENDING:
+                self._fail(TransactionFailed(f"nobody knows whether all records for {queue.target} were written"))
+        if self.state.wanted and self._adding is None and self._start is not None:
+            self._adding = self._start(self._add_partitions())
+
+    def may_pass(self, batch: Batch, error: Exception) -> bool:
+        """Whether a batch shall be sent again: not once the transaction cannot be committed."""
+        if self.state.phase not in SENDING:
+            return False
+        if not isinstance(error, ApiError):
+            return isinstance(error, PASSING)
+        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            sequence = self._outbox.queue_of(batch).sequence
+            return sequence.unsettled[0] is not batch and not sequence.is_in_doubt  # one before it comes again
+        return error.code.retriable
+
+    def on_given_up(self, batch: Batch, error: Exception) -> None:
+        """A transaction of which a record is not written cannot be committed."""
+        if self.state.phase not in SENDING:
+            return
+        verdict = judge_batch(error.code) if isinstance(error, ApiError) else Verdict.ABORT
+        self._apply(verdict, error, f"{batch.record_count} records for {batch.target} were not written")
+
+    # --- inside
+
+    def _identity(self) -> Identity:
+        identity = self.state.identity
+        if identity is None:
+            raise self.state.refusal(Step.SEND)
+        return identity
+
+    def _guard(self) -> None:
+        """Let the outbox take records only while a transaction is open."""
+        self._outbox.refuse(None if self.state.phase is Phase.OPEN else self.state.refusal(Step.SEND))
+
+    async def _flush(self, step: Step) -> None:
+        """Wait until nothing is under way or to be sent; raises what is wrong with the transaction by then."""
+        phase = self.state.phase
+        mark = self._outbox.begin_flush()
+        try:
+            self._wake()
+            while True:
+                self._progress.clear()
+                if self._outbox.is_complete(mark):
+                    break
+                await self._progress.wait()
+        finally:
+            self._outbox.end_flush()
+        if self.state.phase is not phase:
+            raise self.state.refusal(step)
+
+    async def _end(self, *, commit: bool) -> None:
+        state, identity = self.state, self._identity()
+        following: Identity | None = None
+        if state.is_started:
+            following = await self._ask(lambda: self._end_once(identity, commit=commit), is_abort=not commit)
+            state.is_started = False
+        if following is None and state.needs_epoch and not state.is_v2:
+            reply = await self._ask(
+                lambda: self._coordinator.init(self._timeout_ms, resume=identity, enable_2pc=self._is_two_phase),
+                is_abort=True,
+            )
+            following = Identity(reply.producer_id, reply.producer_epoch)
+        state.end(following)
+        self._prepared = None
+        self._guard()
+
+    async def _end_once(self, identity: Identity, *, commit: bool) -> Identity | None:
+        try:
+            return await self._coordinator.end(identity, commit=commit, is_v2=self.state.is_v2)
+        except ApiError as error:
+            # Nobody has confirmed that anything was added, so nothing was, and there is nothing to abort.
+            is_nothing = error.code is ErrorCode.INVALID_TXN_STATE and not self.state.is_confirmed
+            if commit or self.state.is_v2 or not is_nothing:
+                raise
+            return None
+
+    async def _add_partitions(self) -> None:
+        """Add what is wanted, until there is nothing or the transaction is ending."""
+        state, failure_count = self.state, 0
+        try:
+            while state.wanted and state.phase in SENDING:
+                targets = list(state.wanted)
+                state.is_started = True
+                try:
+                    await self._coordinator.add_partitions(self._identity(), targets)
+                except (*PASSING, ApiError) as error:
+                    verdict = judge(error.code) if isinstance(error, ApiError) else Verdict.AGAIN
+                    if verdict is not Verdict.AGAIN:
+                        self._apply(verdict, error, "partitions could not be added to the transaction")
+                        return
+                    failure_count += 1
+                    await asyncio.sleep(self._coordinator.wait_s(error, failure_count))
+                else:
+                    failure_count = 0
+                    state.confirm(targets)
+                    self._wake()
+        except Exception as error:  # a bug must end in the transaction, not in a task that nobody waits for
+            self._apply(Verdict.ABORT, error, "partitions could not be added to the transaction")
+        finally:
+            self._adding = None
+            self._wake()
+
+    async def _ask(self, action: Callable[[], Awaitable[T]], *, is_abort: bool = False) -> T:
+        try:
+            return await self._coordinator.retry(action, timeout_ms=self._max_block_ms)
+        except ApiError as error:
+            raise self._apply(judge(error.code, is_abort=is_abort), error, error.message or "") from error
+
+    # --- what goes wrong
+
+    def _apply(self, verdict: Verdict, error: Exception, what: str) -> Exception:
+        """Have the state know of an error; what to raise for it."""
+        reason: Exception
+        if verdict is Verdict.FENCED:
+            reason = ProducerFenced(self._fencing())
+        elif verdict is Verdict.BREAK:
+            reason = ClientError(f"the producer cannot go on: {what}: {error}; close it and make another")
+        elif isinstance(error, ApiError) and error.code in _NOT_IN_GROUP:
+            reason = CommitFailed(f"the group has gone on without this consumer: {error}; abort the transaction")
+        else:
+            reason = TransactionFailed(f"the transaction has to be aborted: {what}: {error}")
+        _because(reason, error)
+        if verdict in (Verdict.FENCED, Verdict.BREAK):
+            self.state.break_down(reason)
+            self._guard()
+            self._drop(reason)
+        else:
+            self._fail(reason)
+        return reason
+
+    def _fencing(self) -> str:
+        open_ms = (time.monotonic() - self._began_at_s) * 1000
+        causes = [f"another producer has taken the transactional id {self._name}"]
+        if not self._is_two_phase:
+            causes.append(f"the transaction was open for longer than transaction_timeout_ms ({self._timeout_ms})")
+            if open_ms >= self._timeout_ms:
+                causes.reverse()
+        return f"{', or '.join(causes)}; nothing of this transaction counts. Close this producer and make a new one"
+
+    def _fail(self, error: Exception) -> None:
+        self.state.fail(error)
+        self._guard()
+        self._drop(error)
+
+    def _drop(self, error: Exception) -> None:
+        """Give up what was not sent, so that nobody waits for it."""
+        for batch in self._outbox.drop_unsent():
+            batch.fail(error)
+        self._outbox.tell_progress()
+
+
+def _because(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
