@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from runnel.client.delivery import RecordMetadata as RecordMetadata
     from runnel.client.error import ClientError as ClientError
     from runnel.client.error import CommitFailed as CommitFailed
+    from runnel.client.error import ProducerFenced as ProducerFenced
+    from runnel.client.error import RequestTimeout as RequestTimeout
+    from runnel.client.error import TransactionFailed as TransactionFailed
+    from runnel.client.group_offset import GroupMetadata as GroupMetadata
     from runnel.client.group_offset import OffsetAndMetadata as OffsetAndMetadata
     from runnel.client.producer import Producer as Producer
     from runnel.client.sync_admin import Admin as Admin
     from runnel.client.table_read import read_table as read_table
     from runnel.client.table_send import TableDelivery as TableDelivery
     from runnel.client.topic_partition import TopicPartition as TopicPartition
+    from runnel.client.transaction_state import PreparedTransaction as PreparedTransaction
     from runnel.config.error import ConfigError as ConfigError
     from runnel.protocol.errors import ApiError as ApiError
     from runnel.protocol.errors import ErrorCode as ErrorCode
@@ -35,13 +40,18 @@ _HOMES = {
     "Consumer": "runnel.client.consumer",
     "ConsumerRecord": "runnel.client.consumer_record",
     "ErrorCode": "runnel.protocol.errors",
+    "GroupMetadata": "runnel.client.group_offset",
     "NewTopic": "runnel.client.admin",
     "OffsetAndMetadata": "runnel.client.group_offset",
+    "PreparedTransaction": "runnel.client.transaction_state",
     "Producer": "runnel.client.producer",
+    "ProducerFenced": "runnel.client.error",
     "RecordMetadata": "runnel.client.delivery",
+    "RequestTimeout": "runnel.client.error",
     "ResourceType": "runnel.client.admin",
     "TableDelivery": "runnel.client.table_send",
     "TopicPartition": "runnel.client.topic_partition",
+    "TransactionFailed": "runnel.client.error",
     "read_table": "runnel.client.table_read",
 }
 

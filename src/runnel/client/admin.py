@@ -1,4 +1,4 @@
-"""Topics, settings and groups: created, listed, described, altered and deleted.
+"""Topics, settings, groups and transactions: created, listed, described, altered and deleted.
 
 Where a request names several things, each has its own outcome: a value, or the `ApiError` that
 the broker answered for it.
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from runnel.client.admin_group import GroupAdmin
 from runnel.client.admin_reassignment import ReassignmentAdmin
+from runnel.client.admin_transaction import TransactionAdmin
 from runnel.client.cluster import Cluster
 from runnel.client.isolation import Isolation
 from runnel.client.metadata import ClusterView, Topic
@@ -101,7 +102,7 @@ class Config:
         return self.source == ConfigSource.DEFAULT
 
 
-class Admin(GroupAdmin, ReassignmentAdmin):
+class Admin(GroupAdmin, ReassignmentAdmin, TransactionAdmin):
     """Administration of a cluster."""
 
     def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:

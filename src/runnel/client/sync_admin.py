@@ -8,18 +8,26 @@ from runnel.client import aio_admin
 from runnel.client.admin import Config, CreatedTopic, NewTopic, ResourceType
 from runnel.client.admin_group import GroupDescription, ListedGroup, PartitionLag, Target
 from runnel.client.admin_reassignment import Reassignment
+from runnel.client.admin_transaction import (
+    HangingTransaction,
+    ListedTransaction,
+    ProducerState,
+    TransactionDescription,
+)
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
 from runnel.client.loop_thread import LoopThread
 from runnel.client.metadata import ClusterView, Topic
 from runnel.client.offset import OffsetAt
+from runnel.client.sequence import Identity
 from runnel.client.setting import SettingValue
 from runnel.client.topic_partition import TopicPartition
+from runnel.client.transaction_state import PreparedTransaction
 from runnel.protocol.errors import ApiError
 
 
 class Admin:
-    """Topics, settings and groups of a cluster.
+    """Topics, settings, groups and transactions of a cluster.
 
         with runnel.Admin("localhost:9092") as admin:
             admin.create_topics([runnel.NewTopic("page_views", 3)])
@@ -124,6 +132,67 @@ class Admin:
     ) -> dict[TopicPartition, PartitionLag]:
         """How far a group is behind, in what it has committed and in the partitions that are named besides."""
         return self._thread.call(self._admin.group_lag(group_id, partitions))
+
+    # --- transactions
+
+    def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
+        """End a transaction that some producer has prepared; saying the same again changes nothing.
+
+        Raises `ProducerFenced` when the transactional id was taken by another producer since, and `ApiError`
+        INVALID_TXN_STATE when the transaction has ended the other way.
+        """
+        self._thread.call(self._admin.complete_transaction(prepared, commit=commit))
+
+    def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, Identity | ApiError]:
+        """End the producers of transactional ids, and abort what they have open or prepared.
+
+        The outcome is the producer id and the epoch that nobody has now.
+        """
+        return self._thread.call(self._admin.fence_producers(transactional_ids))
+
+    def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        running_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[ListedTransaction]:
+        """The transactional ids of all brokers by name.
+
+        Or those in some states ("Ongoing"), of some producer ids, whose transaction has been running for longer
+        than a time, or whose whole name matches a regular expression, which the broker reads.
+        """
+        return self._thread.call(
+            self._admin.list_transactions(
+                states=states, producer_ids=producer_ids, running_ms=running_ms, pattern=pattern
+            )
+        )
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | ApiError]:
+        """Transactional ids with their transactions."""
+        return self._thread.call(self._admin.describe_transactions(transactional_ids))
+
+    def describe_producers(
+        self, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, list[ProducerState] | ApiError]:
+        """Who has written to partitions lately, and is in a transaction there, as the leaders know it."""
+        return self._thread.call(self._admin.describe_producers(partitions))
+
+    def find_hanging_transactions(
+        self, partitions: Iterable[tuple[str, int]], *, open_ms: int = 15 * 60_000
+    ) -> list[HangingTransaction]:
+        """Transactions in these partitions, open for longer than any may be, that no coordinator knows of."""
+        return self._thread.call(self._admin.find_hanging_transactions(partitions, open_ms=open_ms))
+
+    def abort_transaction(self, partition: tuple[str, int], producer: ProducerState) -> None:
+        """Have the end of a transaction written into one partition past its coordinator, as an abort.
+
+        It is for transactions that hang: what their coordinator still knows of is ended by `fence_producers`.
+        """
+        self._thread.call(self._admin.abort_transaction(partition, producer))
+
+    # --- partitions
 
     def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, keep_replication_factor: bool = False

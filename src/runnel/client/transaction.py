@@ -35,6 +35,7 @@ from runnel.protocol.errors import ApiError, ErrorCode
 
 T = TypeVar("T")
 
+_GIVEN_UP = frozenset({Phase.FAILED, Phase.ABORTING, Phase.BROKEN})
 _NOT_IN_GROUP = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -182,7 +183,7 @@ class Transactions:
         async with self._turn:
             self.state.take(Step.ABORT)
             self._guard()
-            self._drop(TransactionFailed("the transaction was aborted before the record was written"))
+            self._drop(_aborted())
             if self._adding is not None:
                 await asyncio.wait({self._adding})
             await self._flush(Step.ABORT)
@@ -215,6 +216,8 @@ class Transactions:
 
     def mend(self, drained: Drained) -> None:
         """Add partitions where that is wanted, and begin numbers anew under a new identity."""
+        if self.state.phase in _GIVEN_UP:
+            self._drop(self.state.error or _aborted())  # what came back to be sent again
         identity = self.state.identity
         for queue in drained.restarting:
             if identity is not None and queue.sequence.identity != identity:
@@ -241,7 +244,7 @@ class Transactions:
         if self.state.phase not in SENDING:
             return
         verdict = judge_batch(error.code) if isinstance(error, ApiError) else Verdict.ABORT
-        self._apply(verdict, error, f"{batch.record_count} records for {batch.target} were not written")
+        self._apply(verdict, error, f"{_count(batch.record_count)} for {batch.target} not written")
 
     # --- inside
 
@@ -367,9 +370,19 @@ class Transactions:
 
     def _drop(self, error: Exception) -> None:
         """Give up what was not sent, so that nobody waits for it."""
-        for batch in self._outbox.drop_unsent():
+        dropped = self._outbox.drop_unsent()
+        for batch in dropped:
             batch.fail(error)
-        self._outbox.tell_progress()
+        if dropped:
+            self._outbox.tell_progress()
+
+
+def _count(record_count: int) -> str:
+    return "a record" if record_count == 1 else f"{record_count} records"
+
+
+def _aborted() -> TransactionFailed:
+    return TransactionFailed("the transaction was aborted before the record was written")
 
 
 def _because(error: Exception, cause: BaseException) -> Exception:

@@ -12,6 +12,7 @@ import pytest
 import runnel
 from runnel.client.address import parse_addresses
 from runnel.client.connection import Connection
+from runnel.client.transaction_coordinator import TransactionCoordinator
 from runnel.protocol.api_key import ApiKey
 from runnel.testing import Broker
 
@@ -71,18 +72,73 @@ def group_broker() -> Iterator[str]:
     kafka.stop()
 
 
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
+UNSTABLE = {"unstable.api.versions.enable": "true"}  # Kafka 4.3 has two-phase commit, and does not promise it yet
+
+
+@pytest.fixture(scope="session")
+def transaction_broker() -> Iterator[str]:
+    """The address of a broker whose transactions may be prepared."""
+    if os.environ.get("RUNNEL_TEST_TARGET") != "kafka":
+        with Broker(TWO_PHASE) as broker:
+            if ApiKey.END_TXN not in asyncio.run(find_apis(broker.bootstrap_servers)):
+                pytest.skip("the broker does not advertise END_TXN yet")
+            yield broker.bootstrap_servers
+        return
+    if address := os.environ.get("RUNNEL_TEST_KAFKA"):
+        yield address  # one that runs already, with the settings above
+        return
+    if str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    from bench.kafka import ApacheKafka, Unavailable
+
+    try:
+        kafka = ApacheKafka(TWO_PHASE | UNSTABLE | QUICK_GROUPS).start()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    yield kafka.bootstrap_servers
+    kafka.stop()
+
+
+@pytest.fixture(params=["v1", "v2"])
+def generation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of doing transactions; a new broker does the older one, too, for clients that know no other."""
+    if request.param == "v1":
+
+        async def is_v2(self: TransactionCoordinator) -> bool:
+            return False
+
+        monkeypatch.setattr(TransactionCoordinator, "is_v2", is_v2)
+    return str(request.param)
+
+
+@pytest.fixture
+def make_partitions(transaction_broker: str, topic: str) -> Callable[..., str]:
+    """Creates a topic at the broker for transactions."""
+
+    def make(partitions: int = 2, name: str = topic, **configs: str) -> str:
+        with runnel.Admin(transaction_broker) as admin:
+            outcome = admin.create_topics([runnel.NewTopic(name, partitions, 1, configs)])[name]
+        assert not isinstance(outcome, runnel.ApiError), outcome
+        return name
+
+    return make
+
+
+async def find_apis(bootstrap_servers: str) -> frozenset[int]:
+    """The keys of the APIs that a broker advertises."""
+    connection = await Connection.open(parse_addresses(bootstrap_servers)[0])
+    try:
+        return frozenset(connection.api_keys)
+    finally:
+        await connection.close()
+
+
 @pytest.fixture(scope="session")
 def group_apis(group_broker: str) -> frozenset[int]:
     """The keys of the APIs that the broker for groups advertises."""
 
-    async def ask() -> frozenset[int]:
-        connection = await Connection.open(parse_addresses(group_broker)[0])
-        try:
-            return frozenset(connection.api_keys)
-        finally:
-            await connection.close()
-
-    return asyncio.run(ask())
+    return asyncio.run(find_apis(group_broker))
 
 
 @pytest.fixture(params=["eager", "cooperative", "consumer"])

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import runnel
@@ -74,10 +75,24 @@ class Blocking:
             if not self._is_closed:
                 self._thread.call(found.aclose())
 
+    @contextmanager
+    def transaction(self) -> Iterator["Blocking"]:
+        block = self._client.transaction()
+        self._thread.call(block.__aenter__())
+        try:
+            yield self
+        except BaseException as error:
+            if not self._thread.call(block.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            self._thread.call(block.__aexit__(None, None, None))
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
 
-        def call(*arguments: Any, **options: Any) -> Any:
+        def call(*given: Any, **options: Any) -> Any:
+            arguments = [item._client if isinstance(item, Blocking) else item for item in given]
+
             async def run() -> Any:
                 answer = method(*arguments, **options)
                 is_waited_for = inspect.isawaitable(answer) and not isinstance(answer, asyncio.Future)
