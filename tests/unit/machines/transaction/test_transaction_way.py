@@ -2,33 +2,24 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.machines.transaction.transaction_script import (
+    BEGUN,
     FIRST_PRODUCER_ID,
     ID,
     OFFSETS,
     ORDERS,
     START_MS,
-    TIMEOUT_MS,
     TOTALS,
     TransactionScript,
 )
 
 from runnel.machines.transaction.decision import EndMarkers
 from runnel.machines.transaction.state import TransactionState
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity, Transaction
-from runnel.protocol.errors import ErrorCode
+from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity
+from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.producer import InitProducerIdResponse
 from runnel.protocol.messages.transaction import EndTxnResponse
-
-BEGUN = Transaction(
-    transactional_id=ID,
-    producer_id=FIRST_PRODUCER_ID,
-    previous_producer_id=FIRST_PRODUCER_ID,
-    producer_epoch=0,
-    timeout_ms=TIMEOUT_MS,
-    state=TransactionState.EMPTY,
-    update_ms=START_MS,
-)
 
 
 def test_the_second_generation_gets_an_epoch_for_each_transaction() -> None:
@@ -88,3 +79,117 @@ def test_the_first_generation_keeps_its_epoch() -> None:
     script.confirm(markers, [ORDERS, TOTALS])
     assert script.transaction.state is TransactionState.COMPLETE_ABORT
     assert script.transaction.identity == identity
+
+
+def test_the_next_transaction_begins_where_the_last_one_ended() -> None:
+    script = TransactionScript()
+    second = script.finish(script.opened(script.begin(), ORDERS), commit=True)
+    assert second == (FIRST_PRODUCER_ID, 1)
+    script.pass_time(100)
+    assert script.add(second, TOTALS) is ErrorCode.NONE
+    assert script.transaction == replace(
+        BEGUN,
+        state=TransactionState.ONGOING,
+        producer_epoch=1,
+        start_ms=START_MS + 100,
+        update_ms=START_MS + 100,
+        partitions=frozenset({TOTALS}),
+        client_version=CLIENT_VERSION_2,
+    )
+    assert script.finish(second, commit=False) == (FIRST_PRODUCER_ID, 2)
+    assert script.transaction.state is TransactionState.COMPLETE_ABORT
+
+
+def test_a_partition_that_is_in_already_is_not_written_again() -> None:
+    script = TransactionScript()
+    identity = script.opened(script.begin(), ORDERS, TOTALS)
+    script.take_records()
+    assert script.add(identity, TOTALS) is ErrorCode.NONE
+    assert script.take_records() == []
+    assert script.add(identity, OFFSETS) is ErrorCode.NONE
+    assert script.transaction.partitions == {ORDERS, TOTALS, OFFSETS}
+    assert script.transaction.start_ms == START_MS
+
+
+def test_only_the_newest_producer_of_an_id_adds_partitions() -> None:
+    script = TransactionScript()
+    old = script.begin()
+    new = script.begin()
+    script.take_records()
+    assert script.add(old, ORDERS) is ErrorCode.PRODUCER_FENCED
+    assert script.add(Identity(new.producer_id, new.producer_epoch + 1), ORDERS) is ErrorCode.PRODUCER_FENCED
+    assert script.add(Identity(77, 0), ORDERS) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert script.add(new, ORDERS, transactional_id="unknown") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert script.add(new, ORDERS, transactional_id="") is ErrorCode.INVALID_REQUEST
+    assert script.take_records() == []
+
+
+def test_a_batch_is_verified_against_the_open_transaction() -> None:
+    script = TransactionScript()
+    identity = script.begin()
+    assert script.verify(identity, ORDERS) == [ErrorCode.TRANSACTION_ABORTABLE]
+    script.add(identity, ORDERS, client_version=CLIENT_VERSION_1)
+    assert script.verify(identity, ORDERS, TOTALS) == [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE]
+    assert script.verify(Identity(identity.producer_id, 9), ORDERS) == [ErrorCode.PRODUCER_FENCED]
+    assert script.verify(Identity(77, 0), ORDERS) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert script.machine.verify("", *identity, [ORDERS]) == {ORDERS: ErrorCode.INVALID_REQUEST}
+    assert script.machine.verify("unknown", *identity, [ORDERS]) == {ORDERS: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    script.end(identity, commit=True, version=4)
+    assert script.verify(identity, ORDERS) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    script.write_markers()
+    assert script.verify(identity, ORDERS) == [ErrorCode.TRANSACTION_ABORTABLE]
+
+
+def test_while_markers_are_written_everybody_waits() -> None:
+    script = TransactionScript()
+    identity = script.opened(script.begin(), ORDERS)
+    after = script.end(identity, commit=True)
+    for producer in (identity, Identity(after.producer_id, after.producer_epoch)):
+        assert script.add(producer, TOTALS) is ErrorCode.CONCURRENT_TRANSACTIONS
+        for commit in (True, False):
+            assert script.end(producer, commit=commit).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert script.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert script.init(keep_prepared=True).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    script.write_markers()
+    assert script.add(Identity(after.producer_id, after.producer_epoch), TOTALS) is ErrorCode.NONE
+
+
+def test_news_of_an_earlier_end_do_not_end_the_next_one() -> None:
+    """A producer of the first generation has the same epoch in both, and the same partitions."""
+    script = TransactionScript()
+    identity = script.begin()
+    script.add(identity, ORDERS, client_version=CLIENT_VERSION_1)
+    script.end(identity, commit=True, version=4)
+    [first] = script.take_markers()
+    script.confirm(first, [ORDERS])
+    script.add(identity, ORDERS, client_version=CLIENT_VERSION_1)
+    script.end(identity, commit=True, version=4)
+    script.confirm(first, [ORDERS])
+    assert script.transaction.state is TransactionState.PREPARE_COMMIT
+    script.write_markers()
+    assert script.transaction.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_an_end_that_cannot_be_written_changes_nothing() -> None:
+    script = TransactionScript()
+    identity = script.opened(script.begin(), ORDERS)
+    before = script.transaction
+    script.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with pytest.raises(ApiError):
+        script.end(identity, commit=True)
+    assert (script.transaction, script.take_markers()) == (before, [])
+    script.append_error = None
+    assert script.finish(identity, commit=True) == (FIRST_PRODUCER_ID, 1)
+
+
+def test_a_completion_that_cannot_be_written_is_tried_again() -> None:
+    script = TransactionScript()
+    identity = script.opened(script.begin(), ORDERS)
+    script.end(identity, commit=True)
+    script.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    script.write_markers()
+    script.pass_time(5_000)
+    assert script.transaction.state is TransactionState.PREPARE_COMMIT
+    script.append_error = None
+    script.pass_time(1_000)
+    assert script.transaction.state is TransactionState.COMPLETE_COMMIT

@@ -5,11 +5,13 @@ was written is committed, which happens at once here.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from runnel.machines.transaction.coordinator import TransactionCoordinator
 from runnel.machines.transaction.decision import EndMarkers, TransactionDecision
 from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
 from runnel.machines.transaction.setting import TransactionSetting
+from runnel.machines.transaction.state import TransactionState
 from runnel.machines.transaction.transaction import CLIENT_VERSION_2, Identity, Transaction
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
@@ -28,12 +30,23 @@ ORDERS = ("orders", 0)
 TOTALS = ("totals", 3)
 OFFSETS = ("__consumer_offsets", 7)
 
+BEGUN = Transaction(
+    transactional_id=ID,
+    producer_id=FIRST_PRODUCER_ID,
+    previous_producer_id=FIRST_PRODUCER_ID,
+    producer_epoch=0,
+    timeout_ms=TIMEOUT_MS,
+    state=TransactionState.EMPTY,
+    update_ms=START_MS,
+)
+
 
 class TransactionScript:
     """Drives one coordinator and keeps what it says."""
 
     def __init__(self, setting: TransactionSetting | None = None) -> None:
         self.now_ms = START_MS
+        self.transactional_id = ID
         self.setting = setting or TransactionSetting()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.append_error: ErrorCode | None = None
@@ -41,14 +54,7 @@ class TransactionScript:
         self.next_producer_id = FIRST_PRODUCER_ID
         self.coordinator_epoch = 0
         self._seen = 0
-        self._start()
-
-    def _start(self) -> None:
-        self.coordinator_epoch += 1
-        self.machine = TransactionCoordinator(self.setting, self.coordinator_epoch, self._take_producer_id)
-        self.timers: dict[tuple[str, ...], int] = {}
-        self.markers: list[EndMarkers] = []
-        self.carry_out(self.machine.on_loaded(self.now_ms))
+        self.restart()
 
     def _take_producer_id(self) -> int:
         if not self.has_producer_ids:
@@ -60,8 +66,8 @@ class TransactionScript:
         """Lose everything but the log."""
         self.coordinator_epoch += 1
         self.machine = TransactionCoordinator(self.setting, self.coordinator_epoch, self._take_producer_id)
-        self.timers = {}
-        self.markers = []
+        self.timers: dict[tuple[str, ...], int] = {}
+        self.markers: list[EndMarkers] = []
         for key, value in self.log:
             self.machine.replay(TRANSACTION_RECORDS.decode(key, value))
         self.carry_out(self.machine.on_loaded(self.now_ms))
@@ -83,6 +89,16 @@ class TransactionScript:
         self.markers += decision.markers
         return decision
 
+    def place(self, **values: object) -> Transaction:
+        """Have a transactional id as if it were in the log already."""
+        transaction = replace(BEGUN, **values)  # type: ignore[arg-type]
+        record = TransactionRecord(transaction.transactional_id, transaction)
+        self.log.append(TRANSACTION_RECORDS.encode(record))
+        self.machine.replay(TRANSACTION_RECORDS.decode(*self.log[-1]))
+        self.take_records()
+        self.next_producer_id = max(self.next_producer_id, transaction.producer_id + 1)
+        return transaction
+
     def pass_time(self, duration_ms: int) -> None:
         """Let time go by, with every timer at its moment."""
         end_ms = self.now_ms + duration_ms
@@ -96,14 +112,14 @@ class TransactionScript:
         self,
         expected: Identity | None = None,
         *,
-        transactional_id: str = ID,
+        transactional_id: str | None = None,
         timeout_ms: int = TIMEOUT_MS,
         version: int = 6,
         two_phase: bool = False,
         keep_prepared: bool = False,
     ) -> InitProducerIdResponse:
         request = InitProducerIdRequest(
-            transactional_id=transactional_id,
+            transactional_id=self._named(transactional_id),
             transaction_timeout_ms=timeout_ms,
             enable2_pc=two_phase,
             keep_prepared_txn=keep_prepared,
@@ -126,10 +142,10 @@ class TransactionScript:
         identity: Identity,
         *partitions: tuple[str, int],
         client_version: int = CLIENT_VERSION_2,
-        transactional_id: str = ID,
+        transactional_id: str | None = None,
     ) -> ErrorCode:
         decision = self.machine.decide_add_partitions(
-            self.now_ms, "add", transactional_id, *identity, partitions, client_version=client_version
+            self.now_ms, "add", self._named(transactional_id), *identity, partitions, client_version=client_version
         )
         [reply] = self.carry_out(decision).replies
         assert isinstance(reply.response, AddPartitionsToTxnResponseTransaction)
@@ -140,12 +156,19 @@ class TransactionScript:
         }
         return ErrorCode(code)
 
-    def verify(self, identity: Identity, *partitions: tuple[str, int]) -> list[ErrorCode]:
-        return list(self.machine.verify(ID, *identity, partitions).values())
+    def opened(self, identity: Identity, *partitions: tuple[str, int]) -> Identity:
+        """The same producer with a transaction in these partitions."""
+        assert self.add(identity, *partitions) is ErrorCode.NONE
+        return identity
 
-    def end(self, identity: Identity, *, commit: bool, version: int = 5, transactional_id: str = ID) -> EndTxnResponse:
+    def verify(self, identity: Identity, *partitions: tuple[str, int]) -> list[ErrorCode]:
+        return list(self.machine.verify(self.transactional_id, *identity, partitions).values())
+
+    def end(
+        self, identity: Identity, *, commit: bool, version: int = 5, transactional_id: str | None = None
+    ) -> EndTxnResponse:
         request = EndTxnRequest(
-            transactional_id=transactional_id,
+            transactional_id=self._named(transactional_id),
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             committed=commit,
@@ -185,4 +208,7 @@ class TransactionScript:
 
     @property
     def transaction(self) -> Transaction:
-        return self.machine.transactions[ID]
+        return self.machine.transactions[self.transactional_id]
+
+    def _named(self, transactional_id: str | None) -> str:
+        return self.transactional_id if transactional_id is None else transactional_id
