@@ -19,6 +19,7 @@ from runnel.records.error import RecordError
 from runnel.records.record import read_batches, read_records
 from runnel.records.row_tuple import read_tuples
 from runnel.runtime.partition import ACKS_ALL, Partition
+from runnel.runtime.transaction_guard import TransactionGuard
 
 log = logging.getLogger("runnel.runtime")
 
@@ -67,11 +68,18 @@ class CoordinatorLog(Generic[R]):
         self._worker = worker
 
     def append(
-        self, records: Sequence[R], now_ms: int, *, is_atomic: bool, producer: ProducerIdentity | None = None
+        self,
+        records: Sequence[R],
+        now_ms: int,
+        *,
+        is_atomic: bool,
+        producer: ProducerIdentity | None = None,
+        guard: TransactionGuard | None = None,
     ) -> int:
         """Write records, all in one batch unless they may be parted; ApiError if they cannot be written.
 
-        Returns the offset of the first, behind which the others stand. With a producer they belong to its transaction.
+        Returns the offset of the first, behind which the others stand. With a producer they belong to its transaction,
+        for which `guard` speaks.
         """
         size_max = self.partition.config.max_message_bytes
         builder = self._new_builder(producer)
@@ -89,7 +97,7 @@ class CoordinatorLog(Generic[R]):
             batch = memoryview(bytearray(filled.build()))
             if len(batch) > size_max:
                 raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes")
-            offsets.append(self.partition.append(batch, read_header(batch), ACKS_ALL, now_ms).base_offset)
+            offsets.append(self.partition.append(batch, read_header(batch), ACKS_ALL, now_ms, guard).base_offset)
         return offsets[0]
 
     def _new_builder(self, producer: ProducerIdentity | None) -> BatchBuilder:

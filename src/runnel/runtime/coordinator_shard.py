@@ -15,6 +15,7 @@ from runnel.records.batch import NO_PRODUCER_ID
 from runnel.runtime.commit_wait import CommitEnd
 from runnel.runtime.coordinator_log import CoordinatorLog
 from runnel.runtime.group_commit import FlushEnd
+from runnel.runtime.transaction_guard import TransactionGuard
 
 log = logging.getLogger("runnel.runtime")
 
@@ -114,11 +115,14 @@ class CoordinatorShard(Generic[M, R]):
         while not self.is_gone and (end := partition.when_committed(partition.epoch_start_offset)) is not None:
             await end
 
-    def ask(self, decide: Callable[[M, int, Token], Decision[R]]) -> Answer:
-        """Have the machine decide; the reply comes when what it rests on is committed."""
+    def ask(self, decide: Callable[[M, int, Token], Decision[R]], guard: TransactionGuard | None = None) -> Answer:
+        """Have the machine decide; the reply comes when what it rests on is committed.
+
+        `guard` speaks for the transaction of a decision that has a producer.
+        """
         self.check_loaded()
         answer: Answer = asyncio.get_running_loop().create_future()
-        self.carry_out(decide(self.machine, self._clock.now_ms(), answer))
+        self.carry_out(decide(self.machine, self._clock.now_ms(), answer), guard=guard)
         return answer
 
     def check_loaded(self) -> None:
@@ -149,14 +153,24 @@ class CoordinatorShard(Generic[M, R]):
             self.is_loaded = False
             self._answer(self.machine.on_unloaded().replies)
 
-    def carry_out(self, decision: Decision[R], *, timer_key: tuple[str, ...] | None = None) -> None:
+    def carry_out(
+        self,
+        decision: Decision[R],
+        *,
+        timer_key: tuple[str, ...] | None = None,
+        guard: TransactionGuard | None = None,
+    ) -> None:
         """Do what the machine has decided, in the order that `machines.decision` asks for."""
         for timer in decision.timers:
             self._set_timer(self, timer)
         if decision.records:
             try:
                 offset = self._log.append(
-                    decision.records, self._clock.now_ms(), is_atomic=decision.is_atomic, producer=decision.producer
+                    decision.records,
+                    self._clock.now_ms(),
+                    is_atomic=decision.is_atomic,
+                    producer=decision.producer,
+                    guard=guard,
                 )
             except ApiError as error:
                 self._fail(decision, error)

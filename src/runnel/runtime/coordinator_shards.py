@@ -22,6 +22,7 @@ from runnel.runtime.coordinator_timer import ShardTimers
 from runnel.runtime.coordinator_topic import partition_for
 from runnel.runtime.partition import NO_EPOCH, Partition
 from runnel.runtime.replicas import Replicas
+from runnel.runtime.transaction_guard import TransactionGuard
 
 log = logging.getLogger("runnel.runtime")
 
@@ -117,9 +118,10 @@ class CoordinatorShards(ABC, Generic[M, R]):
         name: str,
         decide: Callable[[M, int, Token], Decision[R]],
         answered: Callable[[Answer], None] | None = None,
+        guard: TransactionGuard | None = None,
     ) -> Message:
         """Have the coordinator of a name decide, and wait for its reply; `answered` sees the reply to come."""
-        answer = self.shard(name).ask(decide)
+        answer = self.shard(name).ask(decide, guard)
         if answered is not None and not answer.done():
             answered(answer)
         return await answer

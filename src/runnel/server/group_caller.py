@@ -8,6 +8,7 @@ from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.message import Message
 from runnel.runtime.coordinator_shard import Answer
 from runnel.runtime.group_coordinator import Decide
+from runnel.runtime.transaction_guard import TransactionGuard
 from runnel.server.context import Operation, RequestContext, Resource
 
 R = TypeVar("R", bound=Message)
@@ -24,13 +25,15 @@ def caller_of(ctx: RequestContext) -> Caller:
     return Caller(ctx.header.client_id or "", f"/{ctx.connection.host}", ctx.version)
 
 
-async def ask_coordinator(ctx: RequestContext, group_id: str, kind: type[R], decide: Decide) -> R:
+async def ask_coordinator(
+    ctx: RequestContext, group_id: str, kind: type[R], decide: Decide, guard: TransactionGuard | None = None
+) -> R:
     """The coordinator's reply, which may come much later; a client that goes meanwhile is not waited for."""
 
     def leave(answer: Answer) -> None:
         ctx.connection.when_ending(lambda: _give_up(answer))
 
-    response = await ctx.broker.groups.ask(group_id, decide, leave)
+    response = await ctx.broker.groups.ask(group_id, decide, leave, guard)
     invariant(isinstance(response, kind), "a reply answers another request")
     return cast("R", response)
 

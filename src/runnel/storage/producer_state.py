@@ -90,7 +90,9 @@ class ProducerEntry:
             self.producer_epoch = producer_epoch
 
     def find(self, header: BatchHeader) -> ProducerBatch | None:
-        """The remembered batch with exactly the sequence numbers of `header`."""
+        """The remembered batch with exactly the sequence numbers of `header`; without numbers none is."""
+        if header.base_sequence == NO_SEQUENCE:
+            return None
         base, last = header.base_sequence, header.last_sequence
         for batch in self.batches:
             if batch.base_sequence == base and batch.last_sequence == last:
@@ -134,12 +136,11 @@ class ProducerState:
         if header.producer_epoch < entry.producer_epoch:
             message = f"epoch {header.producer_epoch} of producer {entry.producer_id} is before {entry.producer_epoch}"
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        if header.base_sequence != NO_SEQUENCE:  # a group's coordinator numbers no batches, and repeats none
-            if header.producer_epoch == entry.producer_epoch:
-                batch = entry.find(header)
-                if batch is not None:
-                    return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
-            _check_sequence(entry, header)
+        if header.producer_epoch == entry.producer_epoch:
+            batch = entry.find(header)
+            if batch is not None:
+                return Duplicate(batch.base_offset, batch.last_offset, batch.timestamp)
+        _check_sequence(entry, header)
         if entry.current_txn_first_offset != NO_TRANSACTION and not header.is_transactional:
             message = f"producer {entry.producer_id} has a transaction open since {entry.current_txn_first_offset}"
             raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
@@ -241,6 +242,8 @@ class ProducerState:
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.base_sequence == NO_SEQUENCE:
+        return  # a group's coordinator numbers no batches; clients must
     if header.producer_epoch != entry.producer_epoch:
         expected = 0
     else:

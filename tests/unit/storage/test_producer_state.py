@@ -74,6 +74,14 @@ def test_a_new_epoch_forgets_the_batches_of_the_old(bench, state) -> None:
     assert duplicate.base_offset == 5
 
 
+def test_batches_without_numbers_are_never_repeats(bench, state) -> None:
+    """The offsets that a transaction commits are written by a coordinator, which numbers nothing."""
+    state.replay(bench.header(-1, producer_epoch=3), 0, b"")
+    assert state.check(bench.header(-1, producer_epoch=3)) is None
+    assert state.check(bench.header(-1, producer_epoch=4)) is None
+    assert refused(state, bench.header(-1, producer_epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_sequences_wrap_at_two_to_the_31(bench, state) -> None:
     state.replay(bench.header(INT32_MAX - 1, count=4), 0, b"")  # INT32_MAX - 1, INT32_MAX, 0, 1
     assert state.check(bench.header(2)) is None

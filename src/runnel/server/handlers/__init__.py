@@ -22,6 +22,7 @@ from runnel.server.handlers import (
     records,
     topic,
     topic_partitions,
+    transaction_offset,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "records",
     "topic",
     "topic_partitions",
+    "transaction_offset",
 ]

@@ -1,7 +1,6 @@
 """OffsetCommit and OffsetDelete: how far groups have read."""
 
 from collections.abc import Iterable
-from uuid import UUID
 
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group_offset import (
@@ -18,6 +17,7 @@ from runnel.protocol.messages.group_offset import (
 )
 from runnel.protocol.primitive import ZERO_UUID
 from runnel.server.api import api
+from runnel.server.commit_topic import find_commit_topic
 from runnel.server.context import Operation, RequestContext, Resource
 from runnel.server.group_caller import ask_coordinator, caller_of, check_group
 
@@ -75,30 +75,19 @@ def _known_part(
     ctx: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitRequestTopic | None:
     """The partitions that exist, under their topic's name and id; what is wrong with the rest goes to `refused`."""
-    all_indexes = [partition.partition_index for partition in topic.partitions]
+    indexes = [partition.partition_index for partition in topic.partitions]
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    name = topic_name(ctx, topic.topic_id) if by_id else topic.name
-    if name is None:
-        refused.append(_uncommitted(topic, all_indexes, ErrorCode.UNKNOWN_TOPIC_ID))
+    found = find_commit_topic(ctx, topic.name, topic.topic_id, indexes, by_id=by_id)
+    if found.refused:
+        outcomes = [
+            OffsetCommitResponsePartition(partition_index=index, error_code=code)
+            for index, code in found.refused.items()
+        ]
+        refused.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=outcomes))
+    partitions = [partition for partition in topic.partitions if partition.partition_index not in found.refused]
+    if not partitions:
         return None
-    if not ctx.is_allowed(Operation.READ, Resource.TOPIC, name):
-        refused.append(_uncommitted(topic, all_indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        return None
-    known = ctx.broker.image.topics.get(name)
-    count = 0 if known is None else known.partition_count
-    missing = [index for index in all_indexes if not 0 <= index < count]
-    if missing:
-        refused.append(_uncommitted(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    partitions = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
-    if known is None or not partitions:
-        return None
-    return OffsetCommitRequestTopic(name=name, topic_id=known.topic_id, partitions=partitions)
-
-
-def topic_name(ctx: RequestContext, topic_id: UUID) -> str | None:
-    """The name of the topic with this id, if there is one."""
-    topic = None if topic_id == ZERO_UUID else ctx.broker.image.topics_by_id.get(topic_id)
-    return None if topic is None else topic.name
+    return OffsetCommitRequestTopic(name=found.name, topic_id=found.topic_id, partitions=partitions)
 
 
 def _merge(

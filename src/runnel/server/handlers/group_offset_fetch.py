@@ -18,9 +18,10 @@ from runnel.protocol.messages.group_offset import (
 )
 from runnel.protocol.primitive import ZERO_UUID
 from runnel.server.api import api
+from runnel.server.commit_topic import topic_name
 from runnel.server.context import Operation, RequestContext, Resource
 from runnel.server.group_caller import check_group
-from runnel.server.handlers.group_offset import FIRST_VERSION_WITH_TOPIC_IDS, topic_name
+from runnel.server.handlers.group_offset import FIRST_VERSION_WITH_TOPIC_IDS
 
 _FIRST_BATCHED_VERSION = 8  # KIP-709
 _FIRST_WITH_GROUP_ERROR = 2
@@ -30,10 +31,10 @@ def fail(ctx: RequestContext, request: OffsetFetchRequest, error: ApiError) -> O
     return _reply(ctx, [_refusal(ctx, group, error.code) for group in _groups(ctx, request)])
 
 
-@api(OffsetFetchRequest, versions=(1, 10), fail=fail, missing="waiting for open transactions")
+@api(OffsetFetchRequest, versions=(1, 10), fail=fail)
 async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer for each group on its own."""
-    return _reply(ctx, [await _answer(ctx, group) for group in _groups(ctx, request)])
+    return _reply(ctx, [await _answer(ctx, group, request.require_stable) for group in _groups(ctx, request)])
 
 
 def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetchRequestGroup]:
@@ -48,10 +49,15 @@ def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetc
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
-async def _answer(ctx: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+async def _answer(
+    ctx: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     try:
         check_group(ctx, Operation.DESCRIBE, asked.group_id)
-        found = _all(ctx, asked) if asked.topics is None else _some(ctx, asked, asked.topics)
+        if asked.topics is None:
+            found = _all(ctx, asked, require_stable)
+        else:
+            found = _some(ctx, asked, asked.topics, require_stable)
         # An offset that a new coordinator might not know must be seen by nobody.
         await ctx.broker.groups.committed(asked.group_id)
         return found
@@ -59,8 +65,8 @@ async def _answer(ctx: RequestContext, asked: OffsetFetchRequestGroup) -> Offset
         return _refusal(ctx, asked, error.code)
 
 
-def _all(ctx: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    found = ctx.broker.groups.machine(asked.group_id).fetch_offsets(asked)
+def _all(ctx: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    found = ctx.broker.groups.machine(asked.group_id).fetch_offsets(asked, require_stable=require_stable)
     found.topics = [topic for topic in found.topics if ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, topic.name)]
     if ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS:
         for topic in found.topics:
@@ -71,7 +77,10 @@ def _all(ctx: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResp
 
 
 def _some(
-    ctx: RequestContext, asked: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestGroupTopic]
+    ctx: RequestContext,
+    asked: OffsetFetchRequestGroup,
+    topics: list[OffsetFetchRequestGroupTopic],
+    require_stable: bool,
 ) -> OffsetFetchResponseGroup:
     refused = []
     visible = []
@@ -90,7 +99,7 @@ def _some(
     wanted = OffsetFetchRequestGroup(
         group_id=asked.group_id, member_id=asked.member_id, member_epoch=asked.member_epoch, topics=visible
     )
-    found = ctx.broker.groups.machine(asked.group_id).fetch_offsets(wanted)
+    found = ctx.broker.groups.machine(asked.group_id).fetch_offsets(wanted, require_stable=require_stable)
     found.topics += refused
     return found
 

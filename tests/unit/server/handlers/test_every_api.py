@@ -122,6 +122,7 @@ ABOUT_TOPICS = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {3},
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {3},
     ApiKey.OFFSET_COMMIT: {3, 100},
+    ApiKey.TXN_OFFSET_COMMIT: {3, 100},
     ApiKey.OFFSET_DELETE: {3},
 }
 
@@ -206,7 +207,7 @@ def _aim(message: Any, version: int, topic_id: UUID, data: st.DataObject) -> Non
         "resource_type": [2, 4],
         "session_id": [0],
         "session_epoch": [-1, 0, 1],
-        "transactional_id": [None],
+        "transactional_id": ["x"] if message.SCHEMA.key == ApiKey.TXN_OFFSET_COMMIT else [None],
         "session_timeout_ms": [0, 10, 10_000],
         "rebalance_timeout_ms": [-1, 0, 1000],
     }

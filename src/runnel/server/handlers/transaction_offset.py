@@ -1,0 +1,94 @@
+"""TxnOffsetCommit: offsets of a group that count once a transaction commits."""
+
+from collections.abc import Mapping
+
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.transaction import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from runnel.runtime.transaction_guard import NO_GUARD
+from runnel.server.api import api
+from runnel.server.commit_topic import CommitTopic, find_commit_topic
+from runnel.server.context import Operation, RequestContext, Resource
+from runnel.server.group_caller import ask_coordinator, caller_of, check_group
+
+_FIRST_VERSION_WITH_TOPIC_IDS = 6  # KIP-1319
+_FIRST_VERSION_THAT_KNOWS_LOADING = 2
+
+
+def fail(ctx: RequestContext, request: TxnOffsetCommitRequest, error: ApiError) -> TxnOffsetCommitResponse:
+    code = error.code
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and ctx.version < _FIRST_VERSION_THAT_KNOWS_LOADING:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # older producers crash of the other (KAFKA-7296)
+    topics = [
+        _outcome(topic, {partition.partition_index: code for partition in topic.partitions}) for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+@api(TxnOffsetCommitRequest, versions=(0, 6), fail=fail)
+async def txn_offset_commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Keep the offsets of partitions that exist; the others are refused each on its own."""
+    if not ctx.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    check_group(ctx, Operation.READ, request.group_id)
+    places = [_find(ctx, topic) for topic in request.topics]
+    parts = [_known_part(topic, place) for topic, place in zip(request.topics, places, strict=True)]
+    known = [part for part in parts if part.partitions]
+    outcomes = iter((await _commit(ctx, request, known)).topics if known else [])
+    topics = []
+    for topic, place, part in zip(request.topics, places, parts, strict=True):
+        codes: dict[int, int] = dict(place.refused)
+        if part.partitions:
+            codes |= {partition.partition_index: partition.error_code for partition in next(outcomes).partitions}
+        topics.append(_outcome(topic, codes))
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+async def _commit(
+    ctx: RequestContext, request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic]
+) -> TxnOffsetCommitResponse:
+    accepted = TxnOffsetCommitRequest(
+        transactional_id=request.transactional_id,
+        group_id=request.group_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        topics=topics,
+    )
+    caller = caller_of(ctx)
+    try:
+        return await ask_coordinator(
+            ctx,
+            request.group_id,
+            TxnOffsetCommitResponse,
+            lambda machine, now_ms, answer: machine.decide_transactional_commit(now_ms, answer, caller, accepted),
+            NO_GUARD,
+        )
+    except ApiError as error:
+        return fail(ctx, accepted, error)
+
+
+def _find(ctx: RequestContext, topic: TxnOffsetCommitRequestTopic) -> CommitTopic:
+    indexes = [partition.partition_index for partition in topic.partitions]
+    by_id = ctx.version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    return find_commit_topic(ctx, topic.name, topic.topic_id, indexes, by_id=by_id)
+
+
+def _known_part(topic: TxnOffsetCommitRequestTopic, place: CommitTopic) -> TxnOffsetCommitRequestTopic:
+    """The partitions that exist, under their topic's name and id."""
+    partitions = [partition for partition in topic.partitions if partition.partition_index not in place.refused]
+    return TxnOffsetCommitRequestTopic(name=place.name, topic_id=place.topic_id, partitions=partitions)
+
+
+def _outcome(topic: TxnOffsetCommitRequestTopic, codes: Mapping[int, int]) -> TxnOffsetCommitResponseTopic:
+    outcomes = [
+        TxnOffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in codes.items()
+    ]
+    return TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=outcomes)
