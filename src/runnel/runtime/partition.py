@@ -27,7 +27,7 @@ from runnel.storage.error import StorageError
 from runnel.storage.log import Log
 from runnel.storage.producer_replay import recall_batches
 from runnel.storage.producer_state import Duplicate
-from runnel.storage.replica_append import append_replicated
+from runnel.storage.replica_append import FoundBatches, append_replicated
 from runnel.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
 
 log = logging.getLogger("runnel.runtime")
@@ -340,12 +340,14 @@ class Partition:
 
     # Following
 
-    def append_replicated(self, data: bytearray | memoryview, leader_epoch: int) -> int:
-        """Append what the leader of that epoch sent; how many bytes were taken.
+    def append_replicated(
+        self, data: bytearray | memoryview, leader_epoch: int, batches: FoundBatches | None = None
+    ) -> int:
+        """Append what the leader of that epoch sent, of which these are the batches; how many bytes were taken.
 
         Raises `CorruptBatch` and `StorageError`, perhaps after some of it was appended.
         """
-        size_bytes = append_replicated(self.log, data, leader_epoch)
+        size_bytes = append_replicated(self.log, data, leader_epoch, batches)
         if size_bytes and self._end_waiters:
             _tell(self._end_waiters, size_bytes)
         return size_bytes

@@ -3,17 +3,20 @@
 Theory of operation. Each round asks for all partitions that are due, in one request of an incremental session, and
 applies what comes: bytes are appended as they are, a log that is not the leader's is cut, errors make one
 partition wait while the others go on. An answer counts only if the partition still follows the leader epoch that it
-was asked in. Partitions that are added while the leader waits for bytes do not wait with it: the
-connection is given up and made anew with all of them, so that an election is not held up by a quiet partition.
+was asked in, and its log ends where the fetch began. Partitions that are added while the leader waits for bytes do not
+wait with it: the connection is given up and made anew with all of them, so that an election is not held up by a quiet
+partition.
+
+What is far behind is asked for ahead: the next fetch is on its way while the bytes of the last one are appended, so
+two answers may be in memory. `machines.replica.follower` says when that may be.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import NamedTuple, cast
-from uuid import UUID
 
 from runnel.base.clock import Clock
 from runnel.base.limits import FETCHER_GATHER_S, FETCHER_TURN_BYTES_MAX
@@ -21,33 +24,29 @@ from runnel.client.connection import Connection
 from runnel.client.error import BrokerUnavailable, RequestTimeout
 from runnel.config.broker import BrokerConfig
 from runnel.machines.replica.epoch import EpochEnd
-from runnel.machines.replica.follower import Reaction, decide_reset, decide_truncation, next_position, react
+from runnel.machines.replica.follower import (
+    Position,
+    Reaction,
+    decide_reset,
+    decide_truncation,
+    may_ask_ahead,
+    react,
+)
 from runnel.machines.replica.session import FollowerSession
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
-from runnel.protocol.messages.fetch import (
-    FetchRequest,
-    FetchRequestForgottenTopic,
-    FetchRequestPartition,
-    FetchRequestReplicaState,
-    FetchRequestTopic,
-    FetchResponse,
-    FetchResponsePartition,
-)
-from runnel.protocol.messages.offset import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    ListOffsetsResponse,
-)
+from runnel.protocol.messages.fetch import FetchResponse, FetchResponsePartition
+from runnel.records.batch import BatchHeader
 from runnel.records.error import CorruptBatch
+from runnel.records.record import read_batches
+from runnel.runtime.followed import Followed, Key, Wanted
 from runnel.runtime.partition import Partition
 from runnel.runtime.peer import Peer
+from runnel.runtime.replica_request import EARLIEST, LATEST, ask_offset, build_fetch
 from runnel.runtime.replication_throttle import ReplicationThrottle
 from runnel.storage.error import StorageError
 
 log = logging.getLogger("runnel.runtime")
 
-LATEST, EARLIEST = -1, -2
 _LOST = (BrokerUnavailable, RequestTimeout, RemoteProtocolError, OSError)
 _SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -55,33 +54,20 @@ _SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
 
-Key = tuple[UUID, int]
+
+class Asking(NamedTuple):
+    """A fetch that is on its way."""
+
+    connection: Connection
+    reply: asyncio.Task[FetchResponse]
 
 
-class Wanted(NamedTuple):
-    """What is asked of one partition; the leader remembers it until something of it changes."""
+class Delivery(NamedTuple):
+    """What came for one partition, and its batches if somebody has looked for them."""
 
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    log_start_offset: int
-
-
-class Followed:
-    """A partition that this fetcher fetches, in one leader epoch."""
-
-    __slots__ = ("is_told", "leader_epoch", "partition", "retry_ms")
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
-        self.retry_ms: float = 0
-        self.is_told = False  # whether the log file knows of its trouble
-
-    @property
-    def is_current(self) -> bool:
-        partition = self.partition
-        return not partition.is_leader and not partition.is_retired and partition.leader_epoch == self.leader_epoch
+    followed: Followed
+    answer: FetchResponsePartition
+    batches: list[tuple[int, BatchHeader]] | None = None
 
 
 class ReplicaFetcher:
@@ -111,6 +97,7 @@ class ReplicaFetcher:
         self._moved: dict[Key, None] = {}
         self._session: FollowerSession[Key, Wanted] = FollowerSession()
         self._changed = asyncio.Event()
+        self._asking: Asking | None = None
         self._is_silent = False  # whether the log file knows that the leader cannot be reached
 
     def __len__(self) -> int:
@@ -118,8 +105,9 @@ class ReplicaFetcher:
 
     def add(self, partition: Partition) -> None:
         """Fetch for a partition in its leader epoch of now."""
-        key = partition.topic_id, partition.index
-        self._followed[key] = Followed(partition)
+        followed = Followed(partition)
+        key = followed.key
+        self._followed[key] = followed
         self._delayed.pop(key, None)
         self._moved[key] = None
         self._changed.set()
@@ -153,15 +141,28 @@ class ReplicaFetcher:
                     log.exception("fetching from broker %d failed", self._peer.broker_id)
                     await self._lost(None)
         finally:
-            await self._peer.close()
+            await self._hang_up()
 
     async def _lost(self, error: Exception | None) -> None:
         if error is not None and not self._is_silent:
             log.warning("cannot fetch from broker %d: %s", self._peer.broker_id, error)
             self._is_silent = True
-        self._session.reset()
-        await self._peer.close()
+        await self._hang_up()
         await self._wait(self._config().replica_fetch_backoff_ms / 1000)
+
+    async def _hang_up(self) -> None:
+        """Give up the connection with what was asked on it."""
+        self._begin_again()
+        asking, self._asking = self._asking, None
+        await self._peer.close()
+        if asking is not None:
+            asking.reply.cancel()
+            await asyncio.gather(asking.reply, return_exceptions=True)
+
+    def _begin_again(self) -> None:
+        """Begin another session, in which everything is asked for from where it really is."""
+        self._session.reset()
+        self._moved.update((key, None) for key in self._followed if key not in self._delayed)
 
     async def _wait(self, timeout_s: float | None) -> None:
         """Wait for a change, for so long at most."""
@@ -172,82 +173,55 @@ class ReplicaFetcher:
         self._changed.clear()
 
     async def _fetch(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        for key in [key for key, followed in self._delayed.items() if followed.retry_ms <= now_ms]:
-            del self._delayed[key]
-            self._moved[key] = None
-        if len(self._delayed) == len(self._followed):
-            later = [followed.retry_ms for followed in self._delayed.values()]
-            await self._wait((min(later) - now_ms) / 1000 if later else None)
-            return
-        connection = await self._peer.connect()
-        self._changed.clear()
-        for key in self._moved:
-            followed = self._followed[key]
-            storage = followed.partition.log
-            wanted = Wanted(followed.leader_epoch, *next_position(storage), storage.log_start_offset)
-            self._session.want(key, wanted)
-        self._moved.clear()
-        response = await self._ask(connection, self._build())
+        asking = self._asking
+        if asking is None:
+            now_ms = self._clock.monotonic_ms()
+            for key in [key for key, followed in self._delayed.items() if followed.retry_ms <= now_ms]:
+                del self._delayed[key]
+                self._moved[key] = None
+            if len(self._delayed) == len(self._followed):
+                later = [followed.retry_ms for followed in self._delayed.values()]
+                await self._wait((min(later) - now_ms) / 1000 if later else None)
+                return
+            asking = self._ask(await self._peer.connect())
+        response = await self._answer(asking)
         if response is not None:
-            await self._apply(connection, response)
+            await self._apply(asking.connection, response)
 
     # --- ask
 
-    def _build(self) -> FetchRequest:
-        config = self._config()
-        broker_epoch = self._broker_epoch()
+    def _ask(self, connection: Connection) -> Asking:
+        """Ask for what has moved, and for everything else that the session knows."""
+        self._changed.clear()
+        for key in self._moved:
+            self._session.want(key, self._followed[key].want())
+        self._moved.clear()
+        config, broker_epoch = self._config(), self._broker_epoch()
         if broker_epoch != self._told_epoch:
             # The leader knows a partition that has no news by what was said of it last, in an older life perhaps.
             self._session.reset()
             self._told_epoch = broker_epoch
-        session_id, epoch, named, forgotten = self._session.ask()
-        topics: dict[UUID, FetchRequestTopic] = {}
-        for (topic_id, index), item in named.items():
-            topic = topics.setdefault(topic_id, FetchRequestTopic(topic_id=topic_id))
-            topic.partitions.append(
-                FetchRequestPartition(
-                    partition=index,
-                    current_leader_epoch=item.leader_epoch,
-                    fetch_offset=item.fetch_offset,
-                    last_fetched_epoch=item.last_fetched_epoch,
-                    log_start_offset=item.log_start_offset,
-                    partition_max_bytes=config.replica_fetch_max_bytes,
-                )
-            )
-        gone: dict[UUID, FetchRequestForgottenTopic] = {}
-        for topic_id, index in forgotten:
-            gone.setdefault(topic_id, FetchRequestForgottenTopic(topic_id=topic_id)).partitions.append(index)
-        return FetchRequest(
-            replica_state=FetchRequestReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
-            session_id=session_id,
-            session_epoch=epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(gone.values()),
-        )
-
-    async def _ask(self, connection: Connection, request: FetchRequest) -> FetchResponse | None:
-        """The leader's answer; None if there are more partitions to ask for before it came."""
-        config = self._config()
+        request = build_fetch(config, self._broker_id, broker_epoch, self._session.ask())
         timeout_ms = config.replica_socket_timeout_ms + request.max_wait_ms
-        asking = asyncio.ensure_future(connection.request(request, FetchResponse, timeout_ms=timeout_ms))
+        reply = asyncio.ensure_future(connection.request(request, FetchResponse, timeout_ms=timeout_ms))
+        self._asking = Asking(connection, reply)
+        return self._asking
+
+    async def _answer(self, asking: Asking) -> FetchResponse | None:
+        """The leader's answer; None if there are more partitions to ask for before it came."""
         changed = asyncio.ensure_future(self._changed.wait())
         try:
-            await asyncio.wait((asking, changed), return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                await asyncio.wait((asking,), timeout=FETCHER_GATHER_S)
-            if asking.done():
-                return asking.result()
-            self._session.reset()
-            await self._peer.close()
-            return None
+            await asyncio.wait((asking.reply, changed), return_when=asyncio.FIRST_COMPLETED)
+            if not asking.reply.done():
+                await asyncio.wait((asking.reply,), timeout=FETCHER_GATHER_S)
         finally:
-            for task in (asking, changed):
-                task.cancel()
-            await asyncio.gather(asking, changed, return_exceptions=True)
+            changed.cancel()
+            await asyncio.gather(changed, return_exceptions=True)
+        if asking.reply.done():
+            self._asking = None
+            return asking.reply.result()
+        await self._hang_up()
+        return None
 
     # --- apply
 
@@ -256,42 +230,85 @@ class ReplicaFetcher:
             code = ErrorCode(response.error_code)
             if code not in _SESSION_ERRORS:
                 raise ApiError(code, f"broker {self._peer.broker_id} refuses to be fetched from")
-            self._session.reset()
+            self._begin_again()
             return
         self._session.answered(response.session_id)
-        turn_bytes = 0
-        appended = []
+        now, later = [], []
+        for followed, answer in self._counting(response):
+            self._moved[followed.key] = None
+            if answer.error_code:
+                await self._react(connection, followed, ErrorCode(answer.error_code))
+            elif (batches := self._find_ahead(followed, answer)) is not None:
+                later.append(Delivery(followed, answer, batches))
+            else:
+                now.append(Delivery(followed, answer))
+        await self._take_all(now)
+        if later:
+            self._ask(connection)
+            # One turn in which the request is written, and one after which event loops send what was written.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await self._take_all(later)
+
+    def _counting(self, response: FetchResponse) -> Iterator[tuple[Followed, FetchResponsePartition]]:
+        """The answers that count; since a partition was asked for, the image may have said something else."""
         for topic in response.responses:
             for answer in topic.partitions:
                 key = topic.topic_id, answer.partition_index
                 followed = self._followed.get(key)
-                # Since it was asked for, the image may have said something else; then it is asked for anew.
-                if followed is None or key in self._moved or not followed.is_current:
+                if followed is None or key in self._moved or key in self._delayed or not followed.is_current:
                     continue
-                self._moved[key] = None
-                if answer.error_code:
-                    await self._react(connection, followed, ErrorCode(answer.error_code))
-                    continue
-                turn_bytes += self._take(followed, answer)
-                appended.append(followed.partition)
-                if turn_bytes >= FETCHER_TURN_BYTES_MAX:
-                    turn_bytes = 0
-                    await asyncio.sleep(0)
-        await self._flush(appended)
+                if followed.is_awaited:
+                    yield followed, answer
+                else:
+                    self._moved[key] = None
 
-    def _take(self, followed: Followed, answer: FetchResponsePartition) -> int:
+    def _find_ahead(self, followed: Followed, answer: FetchResponsePartition) -> list[tuple[int, BatchHeader]] | None:
+        """The batches that came, if the next may be asked for before they are appended."""
+        partition = followed.partition
+        if (
+            not answer.records
+            or answer.diverging_epoch is not None
+            or answer.high_watermark <= partition.log.log_end_offset + 1
+        ):
+            return None
+        try:
+            batches = list(read_batches(cast("memoryview", answer.records)))
+        except CorruptBatch:
+            return None  # it is found again, and told of, when the batches before are appended
+        if not batches or self._throttle.applies_to(partition):
+            return None
+        last = batches[-1][1]
+        received = Position(last.next_offset, last.partition_leader_epoch)
+        if not may_ask_ahead(partition.log, received, answer.high_watermark):
+            return None
+        followed.expect(received)
+        return batches
+
+    async def _take_all(self, deliveries: list[Delivery]) -> None:
+        turn_bytes = 0
+        for delivery in deliveries:
+            followed = delivery.followed
+            # Others had their turn since it came, and may have taken the partition away.
+            if self._followed.get(followed.key) is not followed or not followed.is_current:
+                continue
+            turn_bytes += self._take(delivery)
+            if turn_bytes >= FETCHER_TURN_BYTES_MAX:
+                turn_bytes = 0
+                await asyncio.sleep(0)
+        await self._flush([delivery.followed.partition for delivery in deliveries])
+
+    def _take(self, delivery: Delivery) -> int:
         """Do what an answer without an error wants; how many bytes were appended."""
+        followed, answer, batches = delivery
         partition = followed.partition
         try:
             if answer.diverging_epoch is not None:
                 self._truncate(partition, EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset))
                 return 0
-            data = answer.records
-            if isinstance(data, list):
-                data = b"".join(data)
-            size_bytes = 0
+            data, size_bytes = cast("memoryview", answer.records), 0
             if data:
-                size_bytes = partition.append_replicated(cast("memoryview", data), followed.leader_epoch)
+                size_bytes = partition.append_replicated(data, followed.leader_epoch, batches)
                 if size_bytes == 0:
                     raise CorruptBatch("a fetch brought less than one batch")
             partition.learn(answer.high_watermark, answer.log_start_offset)
@@ -335,7 +352,7 @@ class ReplicaFetcher:
     def _put_off(self, followed: Followed, until_ms: float) -> None:
         """Ask for a partition no more before then."""
         followed.retry_ms = until_ms
-        key = followed.partition.topic_id, followed.partition.index
+        key = followed.key
         if self._followed.get(key) is followed:
             self._delayed[key] = followed
             self._moved.pop(key, None)
@@ -344,8 +361,8 @@ class ReplicaFetcher:
     async def _reset(self, connection: Connection, followed: Followed) -> None:
         """The leader has nothing at the end of this log: begin or end where it does."""
         partition = followed.partition
-        latest = await self._offset(connection, followed, LATEST)
-        earliest = await self._offset(connection, followed, EARLIEST)
+        latest = await ask_offset(connection, self._broker_id, followed, LATEST)
+        earliest = await ask_offset(connection, self._broker_id, followed, EARLIEST)
         if not followed.is_current:
             return
         reset = decide_reset(partition.log.log_end_offset, earliest, latest)
@@ -355,20 +372,6 @@ class ReplicaFetcher:
                 *(partition.name, partition.log.log_end_offset, earliest, latest, reset.offset),
             )
             partition.truncate_to(reset.offset, is_full=reset.is_full)
-
-    async def _offset(self, connection: Connection, followed: Followed, timestamp: int) -> int:
-        partition = followed.partition
-        asked = ListOffsetsRequestPartition(
-            partition_index=partition.index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-        )
-        request = ListOffsetsRequest(
-            replica_id=self._broker_id, topics=[ListOffsetsRequestTopic(name=partition.topic, partitions=[asked])]
-        )
-        response = await connection.request(request, ListOffsetsResponse)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise ApiError(ErrorCode(answer.error_code), "the leader does not say where its log begins and ends")
-        return answer.offset
 
     async def _flush(self, partitions: list[Partition]) -> None:
         """Force to disk what flush.messages wants there, before the next fetch acknowledges it."""

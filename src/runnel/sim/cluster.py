@@ -51,6 +51,8 @@ class ClusterSimulation(Simulation):
             "leader.imbalance.check.interval.seconds": str(self.random.choice([1, 5, 300])),
             "leader.imbalance.per.broker.percentage": "0",
             "replica.high.watermark.checkpoint.interval.ms": "2000",
+            # So little that who was away for a moment comes back in many fetches, and asks ahead.
+            "replica.fetch.max.bytes": Random(f"fetch {self.world.seed}").choice(["300", "3000", "1048576"]),
         }
 
     def make_brokers(self) -> None:

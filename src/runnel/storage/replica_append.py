@@ -5,21 +5,27 @@ its epoch may neither fall nor be above that of the leader who sent it. Offsets 
 because the leader may have compacted its log.
 """
 
+from collections.abc import Iterable
+
 from runnel.records.batch import BatchHeader, WritableBuffer, check_crc
 from runnel.records.error import CorruptBatch
 from runnel.records.record import read_batches
 from runnel.storage.log import Log
 
+FoundBatches = Iterable[tuple[int, BatchHeader]]
+"""Batches by their position."""
 
-def append_replicated(log: Log, data: WritableBuffer, leader_epoch: int) -> int:
+
+def append_replicated(log: Log, data: WritableBuffer, leader_epoch: int, batches: FoundBatches | None = None) -> int:
     """Append the whole batches in `data`, and leave one that is cut off at the end. Returns how many bytes.
 
+    `batches` are what `read_batches` finds in it, for who has looked before.
     Raises `CorruptBatch` at the first that is not as it should be; what stands before it is appended. Raises
     `StorageError` where the disk fails.
     """
     view = memoryview(data)
     taken_bytes = 0
-    for position, header in read_batches(view):
+    for position, header in read_batches(view) if batches is None else batches:
         _check(log, view, position, header, leader_epoch)
         end = position + header.size_bytes
         log.append(view[position:end], header, header.partition_leader_epoch, header.base_offset)

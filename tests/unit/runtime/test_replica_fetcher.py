@@ -1,13 +1,19 @@
 """What a fetcher says to a leader."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import cast
+from uuid import UUID
 
 from tests.unit.runtime.test_partition_role import Bench
+from tests.unit.sample import make_batch
+from tests.unit.server.replication.cluster import until
 
 from runnel.config.broker import BrokerConfig
-from runnel.protocol.messages.fetch import FetchRequest, FetchResponse
+from runnel.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
+from runnel.records.batch import assign_offsets
 from runnel.runtime.peer import Peer
 from runnel.runtime.replica_fetcher import ReplicaFetcher
 from runnel.runtime.replication_throttle import ReplicationThrottle
@@ -54,3 +60,138 @@ async def test_a_leader_hears_of_every_partition_again_when_the_follower_begins_
         await asyncio.gather(fetching, return_exceptions=True)
     assert (57, 1) in later
     assert later[-1] == (57, 0)
+
+
+# --- asking ahead
+
+
+class SendingLeader:
+    """A peer, and its connection, on which the test answers each fetch when it likes."""
+
+    broker_id = 2
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+        self.answers: asyncio.Queue[FetchResponsePartition] = asyncio.Queue()
+
+    async def connect(self) -> "SendingLeader":
+        return self
+
+    async def request(self, request: FetchRequest, reply_type: type[FetchResponse], **_: object) -> FetchResponse:
+        for topic in request.topics:
+            for item in topic.partitions:
+                self.asked.put_nowait((item.fetch_offset, item.last_fetched_epoch))
+        topic = FetchResponseTopic(topic_id=UUID(int=1), partitions=[await self.answers.get()])
+        return reply_type(session_id=7, responses=[topic])
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def send(self, *batches: bytearray, high_watermark: int, end_offset: int = 0) -> None:
+        """Answer with batches of one record each, of which the last stands before `end_offset`."""
+        for number, batch in enumerate(reversed(batches), start=1):
+            assign_offsets(batch, 0, end_offset - number, 3)
+        records = memoryview(bytearray(b"".join(batches)))
+        self.answers.put_nowait(
+            FetchResponsePartition(
+                partition_index=0, high_watermark=high_watermark, log_start_offset=0, records=records
+            )
+        )
+
+
+class Seat:
+    """A follower in leader epoch 3, whose fetcher asks a scripted leader."""
+
+    def __init__(self, worker: Executor, throttled: str) -> None:
+        self.bench, self.leader = Bench(), SendingLeader()
+        self.bench.follow(epoch=3)
+        clock = self.bench.clock
+        throttle = ReplicationThrottle(1, clock, lambda: 2**40, lambda _: throttled)
+        self.fetcher = ReplicaFetcher(cast(Peer, self.leader), 1, lambda: 1, BrokerConfig, clock, worker, throttle)
+        self.fetcher.add(self.bench.partition)
+
+    @property
+    def end_offset(self) -> int:
+        return self.bench.partition.log.log_end_offset
+
+    async def asked(self) -> tuple[int, int, int]:
+        """What is asked for next, and where the log ends in that moment."""
+        async with asyncio.timeout(20):
+            offset, epoch = await self.leader.asked.get()
+        return offset, epoch, self.end_offset
+
+
+@asynccontextmanager
+async def fetching(throttled: str = "") -> AsyncIterator[Seat]:
+    with ThreadPoolExecutor(1) as worker:
+        seat = Seat(worker, throttled)
+        task = asyncio.ensure_future(seat.fetcher.run())
+        try:
+            yield seat
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_is_far_behind_is_asked_for_before_the_last_answer_is_appended() -> None:
+    async with fetching() as seat:
+        assert await seat.asked() == (0, -1, 0)
+        seat.leader.send(make_batch(b"a"), make_batch(b"b"), high_watermark=10, end_offset=2)
+        assert await seat.asked() == (2, 3, 0)
+        seat.leader.send(make_batch(b"c"), high_watermark=10, end_offset=3)
+        assert await seat.asked() == (3, 3, 2)
+        seat.leader.send(make_batch(b"d"), high_watermark=4, end_offset=4)
+        assert await seat.asked() == (4, 3, 4)
+    assert seat.bench.partition.high_watermark == 4
+
+
+async def test_what_somebody_may_wait_for_is_acknowledged_when_it_is_appended() -> None:
+    """A fetch at an offset says that everything below it is here; at the high watermark that counts."""
+    async with fetching() as seat:
+        assert await seat.asked() == (0, -1, 0)
+        for end_offset, high_watermark in ((2, 0), (4, 4), (6, 5)):
+            seat.leader.send(make_batch(b"a"), make_batch(b"b"), high_watermark=high_watermark, end_offset=end_offset)
+            assert await seat.asked() == (end_offset, 3, end_offset)
+
+
+async def test_an_answer_for_another_end_of_the_log_does_not_count() -> None:
+    """What is between would be missing: gaps are what compaction leaves, and nobody would notice."""
+    async with fetching() as seat:
+        await seat.asked()
+        seat.leader.send(make_batch(b"a"), make_batch(b"b"), high_watermark=10, end_offset=2)
+        await seat.asked()
+        await until(lambda: seat.end_offset == 2)
+        seat.bench.partition.truncate_to(1)
+        seat.leader.send(make_batch(b"c"), high_watermark=10, end_offset=3)
+        assert await seat.asked() == (1, 3, 1)
+
+
+async def test_an_answer_that_was_asked_for_ahead_of_a_broken_batch_does_not_count() -> None:
+    async with fetching() as seat:
+        await seat.asked()
+        broken = make_batch(b"b")
+        broken[-1] ^= 1
+        seat.leader.send(make_batch(b"a"), broken, high_watermark=10, end_offset=2)
+        assert await seat.asked() == (2, 3, 0)
+        seat.leader.send(make_batch(b"c"), high_watermark=10, end_offset=3)
+        await until(lambda: seat.end_offset == 1)
+        seat.fetcher.wake()
+        assert await seat.asked() == (1, 3, 1)
+
+
+async def test_an_answer_that_was_asked_for_in_an_older_epoch_does_not_count() -> None:
+    async with fetching() as seat:
+        await seat.asked()
+        seat.leader.send(make_batch(b"a"), high_watermark=10, end_offset=1)
+        assert await seat.asked() == (1, 3, 0)
+        seat.bench.follow(epoch=4)
+        seat.fetcher.add(seat.bench.partition)
+        seat.leader.send(make_batch(b"b"), high_watermark=10, end_offset=2)
+        assert await seat.asked() == (0, -1, 0)
+
+
+async def test_what_is_held_back_is_not_asked_for_ahead() -> None:
+    async with fetching(throttled="*") as seat:
+        await seat.asked()
+        seat.leader.send(make_batch(b"a"), high_watermark=10, end_offset=1)
+        assert await seat.asked() == (1, 3, 1)

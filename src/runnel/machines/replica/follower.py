@@ -6,6 +6,11 @@ ends. The follower cuts its log at the smaller of both ends of that epoch and as
 epoch, it cuts what is above the largest that it knows below, and the next answer will be about that one; each
 round goes at least one epoch back, so it ends (KIP-279). It never cuts at its own high watermark, which may be
 older than what it has acknowledged (KIP-101).
+
+A fetch acknowledges everything below its offset, so it is sent after that is appended. Only a follower that is far
+behind asks ahead, while it still appends: up to the high watermark that the leader has told, it acknowledges nothing
+that anybody waits for. Who is in sync is never that far behind, and who is not may join only at the high watermark,
+which does not go back while the leader leads. So whatever becomes of the append, nothing follows from a fetch below.
 """
 
 from enum import Enum
@@ -25,6 +30,11 @@ class Position(NamedTuple):
 def next_position(log: EpochLog) -> Position:
     """Fetch from the end on; the epoch of the last record lets the leader notice a log that is not its own."""
     return Position(log.log_end_offset, log.latest_epoch)
+
+
+def may_ask_ahead(log: EpochLog, received: Position, high_watermark: int) -> bool:
+    """Whether the next fetch may begin behind what was received, before that is appended."""
+    return log.log_end_offset < received.fetch_offset < high_watermark
 
 
 def decide_truncation(log: EpochLog, leader: EpochEnd, high_watermark: int) -> int:
