@@ -59,13 +59,13 @@ class IsrKeeper:
     def shrink(self) -> None:
         """Propose ISRs without those who do not keep up."""
         for partition in self._partitions():
-            if (leadership := partition.leadership) is not None:
+            if (leadership := partition.leadership) is not None and not leadership.is_complete:
                 leadership.shrink()
 
     def grow(self) -> None:
         """Propose ISRs with those who may join by now."""
         for partition in self._partitions():
-            if (leadership := partition.leadership) is not None:
+            if (leadership := partition.leadership) is not None and not leadership.is_complete:
                 leadership.grow()
 
     def on_records(self, records: Sequence[Record]) -> None:

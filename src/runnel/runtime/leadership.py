@@ -97,6 +97,11 @@ class Leadership:
         if follower_id not in self.machine.isr:
             self._let_join(follower_id)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all followers are in sync and have everything."""
+        return self.machine.is_complete(self._partition.log.log_end_offset)
+
     def grow(self) -> None:
         """Ask for an ISR with a follower that has everything and could not join when it last had news.
 

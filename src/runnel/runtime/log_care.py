@@ -8,11 +8,17 @@ from functools import partial
 from typing import Any
 
 from runnel.base.clock import Clock
-from runnel.base.limits import DELETION_CHECK_INTERVAL_S, FLUSH_CHECK_INTERVAL_S, PRODUCER_EXPIRY_INTERVAL_S
+from runnel.base.limits import (
+    CARE_TURN_PARTITIONS,
+    DELETION_CHECK_INTERVAL_S,
+    FLUSH_CHECK_INTERVAL_S,
+    PRODUCER_EXPIRY_INTERVAL_S,
+)
 from runnel.config.broker import BrokerConfig
 from runnel.runtime.partition import Partition
 from runnel.runtime.replicas import Replicas
 from runnel.storage.error import StorageError
+from runnel.storage.log import Log
 from runnel.storage.log_dir import LogDir
 from runnel.storage.retention import delete_files
 
@@ -52,23 +58,27 @@ class LogCare:
 
     async def flush(self) -> None:
         """Sync what `flush.ms` says is due, and segments that have been sealed."""
-        for partition in self.online():
-            if partition.log.is_flush_due():
-                await self._flush(partition, sealed_only=False)
-            elif partition.log.has_unflushed_segment:
-                await self._flush(partition, sealed_only=True)
+        for log_dir in self._log_dirs:
+            for storage in log_dir.unflushed.look():
+                if log_dir.is_offline or not storage.is_flush_awaited:
+                    continue
+                if storage.is_flush_due():
+                    await self._flush(storage, sealed_only=False)
+                elif storage.has_unflushed_segment:
+                    await self._flush(storage, sealed_only=True)
 
     async def apply_retention(self) -> None:
         """Let segments leave that are past their topic's retention, then remove the files of deleted topics."""
         now_ms = self._clock.now_ms()
-        for partition in self.online():
+        for number, partition in enumerate(self.online()):
             try:
                 partition.log.apply_retention(now_ms, partition.high_watermark)
                 if partition.log.folder.deletions.is_leaving(partition.log.directory):
                     await self._in_folder_worker(partial(delete_files, partition.log))
             except StorageError as error:
                 log.error("retention of %s failed: %s", partition.name, error)
-            await asyncio.sleep(0)
+            if number % CARE_TURN_PARTITIONS == 0:
+                await asyncio.sleep(0)
         await self._in_folders(LogDir.purge)
 
     async def remove_deleted_files(self) -> None:
@@ -109,14 +119,14 @@ class LogCare:
             if not partition.is_retired and partition.log not in offline:
                 yield partition
 
-    async def _flush(self, partition: Partition, *, sealed_only: bool) -> None:
-        flush = partition.log.begin_flush(sealed_only=sealed_only)
+    async def _flush(self, storage: Log, *, sealed_only: bool) -> None:
+        flush = storage.begin_flush(sealed_only=sealed_only)
         try:
             await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
         except StorageError as error:
-            log.error("%s could not be flushed: %s", partition.name, error)
+            log.error("%s could not be flushed: %s", storage.directory, error)
         else:
-            partition.log.end_flush(flush)
+            storage.end_flush(flush)
 
     async def _in_folders(self, action: Callable[[LogDir], object]) -> None:
         for log_dir in self._log_dirs:

@@ -66,7 +66,7 @@ class Invariants:
 
     def after_step(self, process: Process | None) -> None:
         """Look at the broker whose step it was."""
-        broker = self._by_host.get(process.host) if process is not None else None
+        broker = self._by_host.get(process.host) if process is not None and process.is_alive else None
         if broker is None or process is None or process is not broker.process:
             return
         for partition in broker.replicas():

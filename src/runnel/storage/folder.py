@@ -8,6 +8,7 @@ from runnel.storage.deletion import Deletions
 from runnel.storage.error import StorageError
 from runnel.storage.fs import FileSystem
 from runnel.storage.handle_pool import HandlePool
+from runnel.storage.unflushed import Unflushed
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ class Folder:
     therefore stays offline until the process starts again and reads what is really there.
     """
 
-    __slots__ = ("deletions", "failure", "fs", "handles", "path")
+    __slots__ = ("deletions", "failure", "fs", "handles", "path", "unflushed")
 
     def __init__(self, fs: FileSystem, path: str, handles: HandlePool | None = None) -> None:
         """The folders of a broker share their handles."""
@@ -28,6 +29,7 @@ class Folder:
         self.path = path
         self.failure: StorageError | None = None
         self.deletions = Deletions(fs)
+        self.unflushed = Unflushed()
         self.handles = HandlePool() if handles is None else handles
 
     @property

@@ -25,7 +25,7 @@ from runnel.storage.file_range import EMPTY_RANGE, FileRange
 from runnel.storage.flush import Flush
 from runnel.storage.folder import Folder
 from runnel.storage.fs import Buffer
-from runnel.storage.log_config import LogConfig
+from runnel.storage.log_config import INT64_MAX, LogConfig
 from runnel.storage.producer_replay import rebuild_producers
 from runnel.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
 from runnel.storage.producer_state import ProducerState
@@ -77,7 +77,7 @@ class Log:
         self.truncation_count = 0
         self.flushed_ms = clock.monotonic_ms()
         # Called before a truncation: the offsets in the checkpoints must not stay above the log's end.
-        self.on_truncation: Callable[[], None] = _nothing
+        self.on_truncation: Callable[[], None] = lambda: None
         self.swaps = SwapDesk(folder, directory)
         self._folder = folder
         self._clock = clock
@@ -87,11 +87,13 @@ class Log:
         self._synced_name_count = 0
         self._is_closed = False
         self._saved = (segments[-1], log_end_offset) if is_saved else None
+        folder.unflushed.note(self)
 
     def reconfigure(self, config: LogConfig) -> None:
         """Live by other settings from the next append on."""
         self.config = config
         self.producers.expiration_ms = config.producer_id_expiration_ms
+        self._folder.unflushed.note(self)
 
     # Appending
 
@@ -156,6 +158,7 @@ class Log:
         self._name_count += 1
         self.segments.append(segment)
         self._active = segment
+        self._folder.unflushed.note(self)
         return segment
 
     def _create_segment(self, base_offset: int) -> Segment:
@@ -286,6 +289,11 @@ class Log:
     def has_unflushed_segment(self) -> bool:
         """Whether a sealed segment waits for its flush, which Kafka starts at each roll."""
         return self._sealed_offset < self._active.base_offset
+
+    @property
+    def is_flush_awaited(self) -> bool:
+        """Whether a flush is due, or time alone may make it so."""
+        return (self.has_unflushed_segment or self.config.flush_ms != INT64_MAX) and not self._is_closed
 
     @property
     def checkpoint_offset(self) -> int:
@@ -420,14 +428,9 @@ class Log:
         self.epochs.truncate_end(end_offset)
         remove_snapshots(fs, self.directory, above=end_offset)
         fs.sync_directory(self.directory)
+        start, now_ms = self.log_start_offset, self._clock.now_ms()
         rebuild_producers(
-            fs,
-            self.directory,
-            self.producers,
-            self.segments,
-            start_offset=self.log_start_offset,
-            end_offset=end_offset,
-            now_ms=self._clock.now_ms(),
+            fs, self.directory, self.producers, self.segments, start_offset=start, end_offset=end_offset, now_ms=now_ms
         )
 
     def advance_log_start(self, offset: int) -> None:
@@ -491,9 +494,5 @@ class Log:
 
     def _retire(self) -> None:
         self._is_closed = True
-        self.on_truncation = _nothing
+        self.on_truncation = lambda: None
         self.swaps.close()
-
-
-def _nothing() -> None:
-    pass

@@ -34,6 +34,7 @@ from runnel.storage.log import Log
 from runnel.storage.log_config import LogConfig
 from runnel.storage.recovery import open_log
 from runnel.storage.retention import first_file_offset
+from runnel.storage.unflushed import Unflushed
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,8 @@ class LogDir:
         self._new_id = new_id
         self._lock: object | None = lock
         self._deleted: list[str] = []
+        # What the checkpoint files hold, so that they are written only when that changes.
+        self._written: dict[str, Mapping[TopicPartition, int]] = {}
         # Partitions that are gone but may still have offsets in the checkpoints, which a new one of
         # the same name must not inherit.
         self._stale: set[TopicPartition] = set()
@@ -179,6 +182,11 @@ class LogDir:
     @property
     def is_offline(self) -> bool:
         return self._folder.is_offline
+
+    @property
+    def unflushed(self) -> Unflushed:
+        """The logs that may have to be flushed."""
+        return self._folder.unflushed
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Log:
         """Make the folder of a partition, say in it whose it is, and open its empty log."""
@@ -311,7 +319,7 @@ class LogDir:
                 for key, log in tuple(self.logs.items())
                 if log.log_start_offset > first_file_offset(log)
             }
-            write_offsets(self._folder.fs, self._path(LOG_START_FILE_NAME), starts)
+            self._write_file(LOG_START_FILE_NAME, starts)
             self._stale.clear()
 
     def checkpoint_cleaner(self) -> None:
@@ -321,12 +329,17 @@ class LogDir:
                 key: log.cleaner_offset for key, log in tuple(self.logs.items()) if log.cleaner_offset is not None
             }
             if offsets or self._folder.fs.exists(self._path(CLEANER_FILE_NAME)):
-                write_offsets(self._folder.fs, self._path(CLEANER_FILE_NAME), offsets)
+                self._write_file(CLEANER_FILE_NAME, offsets)
 
     def _write_recovery_points(self) -> None:
         with self._checkpoint_lock:
             points = {key: log.checkpoint_offset for key, log in tuple(self.logs.items())}
-            write_offsets(self._folder.fs, self._path(RECOVERY_POINT_FILE_NAME), points)
+            self._write_file(RECOVERY_POINT_FILE_NAME, points)
+
+    def _write_file(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        if self._written.pop(name, None) != offsets:
+            write_offsets(self._folder.fs, self._path(name), offsets)
+        self._written[name] = offsets
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """What was last known to be committed in each log; a hint, and for some logs none."""
@@ -336,7 +349,7 @@ class LogDir:
         """Write down what is committed in the logs that are here."""
         with self._folder.judging():
             here = {key: offset for key, offset in offsets.items() if key in self.logs}
-            write_offsets(self._folder.fs, self._path(HIGH_WATERMARK_FILE_NAME), here)
+            self._write_file(HIGH_WATERMARK_FILE_NAME, here)
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1, spread: Spread = map) -> None:
         """Close every log. Only when all of it reached the disk is the stop marked as clean.

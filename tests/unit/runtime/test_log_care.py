@@ -54,6 +54,62 @@ async def test_by_default_only_what_is_sealed_is_flushed() -> None:
         assert partition.log.recovery_point == 1
 
 
+async def test_only_logs_that_may_have_to_be_flushed_are_looked_at() -> None:
+    """A broker looked at ten thousand idle partitions every second, and needed a hundredth of a core for that."""
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        (log_dir,) = broker.log_dirs
+        idle, timed = await create(broker, "idle"), await create(broker, "timed", flush_ms="1000")
+        for partition in (idle, timed):
+            append(partition)
+        assert log_dir.unflushed.look() == [timed.log]
+        idle.log.roll()
+        assert log_dir.unflushed.look() == [timed.log, idle.log]
+        await broker.care.flush()
+        assert log_dir.unflushed.look() == [timed.log]
+        timed.log.reconfigure(idle.log.config)
+        assert log_dir.unflushed.look() == []
+        append(idle)
+        idle.log.roll()
+        await broker.controller.delete_topic("idle")
+        await broker.replicas.settled()
+        assert log_dir.unflushed.look() == []
+
+
+async def test_checkpoints_are_written_when_they_change() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t")
+        append(partition)
+        await broker.care.checkpoint()
+        machine.fs.calls.clear()
+        await broker.care.checkpoint()
+        assert not any(operation.startswith(("write", "sync")) for operation, _ in machine.fs.calls)
+        partition.log.flush()
+        machine.fs.calls.clear()
+        partition.log.roll()
+        await broker.care.flush()
+        await broker.care.checkpoint()
+        assert ("rename", "recovery-point-offset-checkpoint.tmp") in machine.fs.calls
+
+
+async def test_a_checkpoint_that_could_not_be_written_is_written_later() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        partition = await create(broker, "t")
+        append(partition)
+        await broker.care.checkpoint()
+        partition.log.flush()
+        partition.log.roll()
+        await broker.care.flush()
+        machine.fs.hook = lambda _number, operation, _path: OSError(28, "full") if operation == "write_file" else None
+        await broker.care.checkpoint()
+        machine.fs.hook = None
+        machine.fs.calls.clear()
+        await broker.care.checkpoint()
+        assert ("rename", "recovery-point-offset-checkpoint.tmp") in machine.fs.calls
+
+
 async def test_a_flush_that_fails_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """A folder that had failed was flushed again every second. Each time and for each partition the log got a line."""
     machine = BrokerInMemory()

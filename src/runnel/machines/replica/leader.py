@@ -103,6 +103,15 @@ class LeaderReplica:
     def is_under_min_isr(self) -> bool:
         return len(self.isr) < self.min_isr
 
+    def is_complete(self, log_end_offset: int) -> bool:
+        """Whether all followers are in sync and have everything, so that nothing is to be decided about the ISR."""
+        if self.elr or len(self.isr) <= len(self.followers):
+            return False
+        return all(
+            progress.end_offset >= log_end_offset and follower_id in self.isr
+            for follower_id, progress in self.followers.items()
+        )
+
     # What happens
 
     def on_assignment(self, replicas: Sequence[int]) -> None:
