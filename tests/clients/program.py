@@ -70,7 +70,7 @@ def java(version: str, main: str = "Workload") -> Program:
 
 
 def go(client: str) -> Program:
-    """`franz`, `sarama` or `member`, which is franz-go in a group."""
+    """`franz`, `sarama`, or franz-go in a group: `member`, or `copier`, which copies a topic."""
     return Program(client, lambda: _prepare_go(client))
 
 
@@ -121,7 +121,7 @@ def _prepare_go(client: str) -> tuple[list[str], dict[str, str]]:
         resolve(
             [compiler, "mod", "download"], what="Go modules", cwd=source, env=environment, timeout_s=FETCH_TIMEOUT_S
         )
-        programs = ["./franz", "./member", "./sarama"]
+        programs = ["./copier", "./franz", "./member", "./sarama"]
         _build([compiler, "build", "-o", f"{unfinished}{os.sep}", *programs], source, environment)
 
     return [str(built_once(folder, compile_to) / client)], {}

@@ -12,7 +12,7 @@ send       partition, value, idempotent (true),         offset (-1: acknowledged
 poll       isolation (read_committed)                   records: [partition, offset, value, leader epoch or null] ...
 assign     partitions that are read anew from somewhere
 commit     group, offsets by partition
-committed  group                                        offsets by partition
+committed  group                                        offsets by partition (-1: nothing), of those that it told
 drain      partitions                                   (each was read to the end that it had after all sends)
 
 init       transactional_id                             (older producers with this id are fenced)

@@ -49,9 +49,11 @@ def _look_without(
     group = part.asked["group"]
     for partition, wanted in part.asked["offsets"].items():
         for look in looks:
-            offset = look.told["offsets"].get(partition, -1) if look.asked["group"] == group else wanted
-            if offset >= wanted and look.asked["group"] == group:
+            if look.asked["group"] != group or partition not in look.told["offsets"]:
+                continue
+            offset = look.told["offsets"][partition]
+            if offset >= wanted:
                 break
-            if offset < wanted and look.begun > certain_at and (group, partition, offset) not in doubtful:
+            if look.begun > certain_at and (group, partition, offset) not in doubtful:
                 return look
     return None

@@ -1,0 +1,80 @@
+"""Real clients copy a topic to another in transactions while copiers are killed; each record comes exactly once.
+
+`make test-exactly-once` copies more, kills brokers, too, and has one broker and three (`COPY_RECORDS`).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.cache import Unavailable
+from tests.clients.conftest import TARGET
+from tests.clients.copier_run import CLIENTS, CopyRun
+from tests.clients.raw import Wire
+
+RECORD_COUNT = int(os.environ.get("COPY_RECORDS", "600"))
+PER_SECOND = 1000
+TIMEOUT_S = 90.0 + RECORD_COUNT / 50
+OPTIONS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+TRANSACTION_APIS = {24, 25, 26, 28}
+NEEDS = {"kafka-clients 4": "java", "kafka-clients 3.9": "java", "franz-go": "go"}
+
+pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.timeout(int(TIMEOUT_S * 3) + 600)]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A broker in a process of its own."""
+    if TARGET == "kafka":
+        from bench.kafka import ApacheKafka
+
+        try:
+            kafka = ApacheKafka({"offsets.topic.replication.factor": "1", **OPTIONS}).start()
+        except Unavailable as reason:
+            pytest.skip(str(reason))
+        yield kafka.bootstrap_servers
+        kafka.stop()
+    else:
+        from bench.broker import RunnelBroker
+
+        with RunnelBroker(OPTIONS) as broker:
+            yield broker.bootstrap_servers
+
+
+def _need(client: str, bootstrap: str) -> None:
+    """Skip what cannot be had here."""
+    try:
+        CLIENTS[client]()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with Wire(bootstrap) as wire:
+        answer = wire.ask("ApiVersions", 0)
+    assert not isinstance(answer, str)
+    if not {api["api_key"] for api in answer["api_keys"]} >= TRANSACTION_APIS:
+        pytest.skip("the broker does not advertise transactions")
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(name, id=name.replace(" ", "-"), marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else [])
+        for name in CLIENTS
+    ],
+)
+def test_each_record_is_copied_exactly_once(client: str, bootstrap: str, tmp_path: Path) -> None:
+    """One copier is killed with kill -9, and another is stopped and goes on as a zombie."""
+    _need(client, bootstrap)
+    name = f"copy-{uuid.uuid4().hex[:8]}"
+    with CopyRun(bootstrap, client, name, tmp_path, count=RECORD_COUNT, per_second=PER_SECOND) as run:
+        run.wait_until_copied(RECORD_COUNT // 4, TIMEOUT_S)
+        run.kill(0)
+        run.wait_until_copied(RECORD_COUNT // 2, TIMEOUT_S)
+        run.fence(1)
+        count, digest = run.finish(TIMEOUT_S)
+        assert count == RECORD_COUNT
+        assert run.transaction_counts["committed"] > 0
+        print(f"{client} | {count:,} | {digest[:12]} | {run.restart_count} | {run.transaction_counts}")
