@@ -276,3 +276,21 @@ MIGRATION_COMMIT_BYTES_MAX = MIB // 4
 # Metadata of a broker that is alone: room on the disk that is kept for it, for a start on a full disk. A start after a
 # crash writes some 200 bytes for each partition.
 METADATA_RESERVE_BYTES = MIB
+
+# How long another broker may take to answer what is asked about transactions. Its answer waits for replicas.
+PEER_ANSWER_MS = 30_000
+
+# How many transactions one request between brokers may be about, so that no request is too large to be read.
+PEER_BATCH_COUNT_MAX = 1_000
+
+# How long the end of a transaction may take to be on all replicas in sync before its coordinator is told to try again;
+# Kafka's request.timeout.ms.
+MARKER_COMMIT_MS = 30_000
+
+# How long a coordinator waits before it sends the end of a transaction again that a partition's leader did not take.
+# There may be none at the moment, and elections take longer than this.
+MARKER_RETRY_MS = 100
+
+# How long what a coordinator of transactions decides may take to be on all replicas in sync before the producer is told
+# to ask again; as long as the offsets of groups may take.
+TRANSACTION_COMMIT_MS = 5_000

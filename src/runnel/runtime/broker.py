@@ -46,13 +46,18 @@ from runnel.runtime.lease import Lease
 from runnel.runtime.log_care import LogCare
 from runnel.runtime.log_compaction import LogCompaction
 from runnel.runtime.log_metric import LogGauges
+from runnel.runtime.marker_write import MarkerWriter
 from runnel.runtime.membership import Membership
 from runnel.runtime.metadata_store import open_store
 from runnel.runtime.partition import Partition
+from runnel.runtime.peer_queue import peers_of
 from runnel.runtime.producer_id import ProducerIds
 from runnel.runtime.registration import UNCLEAN
 from runnel.runtime.replicas import Replicas, log_config
 from runnel.runtime.replication_throttle import ReplicationThrottle
+from runnel.runtime.transaction_coordinator import TransactionCoordinators
+from runnel.runtime.transaction_marker import MarkerSender
+from runnel.runtime.transaction_verification import TransactionVerification
 from runnel.storage.error import StorageError
 from runnel.storage.folder_identity import find_new_folders, read_identity, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
@@ -129,16 +134,7 @@ class Broker:
         for name in list(self.image.topics):
             await self.replicas.reconcile(name)
         self._set_strays_aside()
-        self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
-        self.groups = GroupCoordinators(
-            lambda: self.config,
-            self.clock,
-            self.image,
-            self.replicas,
-            self.worker,
-            self.controller_channel.create_topic,
-            self.metrics,
-        )
+        self._make_coordinators()
         self.metadata.listen(self._on_records)
         self.replicas.review()
         self._start_care()
@@ -193,6 +189,33 @@ class Broker:
             lease=self._lease(),
         )
 
+    def _make_coordinators(self) -> None:
+        self.producer_ids = ProducerIds(self.metadata.store, self.broker_id)
+        self.groups = GroupCoordinators(
+            lambda: self.config,
+            self.clock,
+            self.image,
+            self.replicas,
+            self.worker,
+            self.controller_channel.create_topic,
+            self.metrics,
+        )
+        self.marker_writer = MarkerWriter(self.clock, self.replicas, self.groups)
+        peer_of = peers_of(self.image, self.config.inter_broker_listener.name, f"broker-{self.broker_id}-transactions")
+        self.transactions = TransactionCoordinators(
+            lambda: self.config,
+            self.clock,
+            self.image,
+            self.replicas,
+            self.worker,
+            self.controller_channel.create_topic,
+            self.producer_ids.take,
+            MarkerSender(self.broker_id, self.image, self.marker_writer, peer_of),
+        )
+        self.verification = TransactionVerification(
+            self.broker_id, lambda: self.config, self.clock, self.image, self.transactions, peer_of
+        )
+
     def _start_care(self) -> None:
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
@@ -223,6 +246,7 @@ class Broker:
             await self.stop()
             raise
         self.groups.start()
+        self.transactions.start()
 
     async def leave(self) -> None:
         """Have others lead, where there are others; the broker still serves, and `stop` comes next."""
@@ -238,6 +262,8 @@ class Broker:
         if self._tasks:
             await self.fetchers.stop()
             await self.isr.stop()
+            await self.verification.stop()
+            await self.transactions.stop()
             await self.groups.stop()
             await self._end_flushes()
             await self.care.checkpoint_high_watermarks()
@@ -365,6 +391,7 @@ class Broker:
         self.fetchers.on_records(records)
         self.isr.on_records(records)
         self.groups.on_records(records)
+        self.transactions.on_records(records)
 
     def _apply_dynamic_config(self) -> None:
         self.config = self.static_config.with_dynamic(

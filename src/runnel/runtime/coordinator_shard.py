@@ -179,8 +179,12 @@ class CoordinatorShard(Generic[M, R]):
             producer_id = NO_PRODUCER_ID if decision.producer is None else decision.producer.producer_id
             for place, record in enumerate(decision.records, offset):
                 self._replay(LogEntry(record, place, producer_id))
+        self.carried_out(decision)
         if decision.replies:
             self._answer_when_committed(decision.replies)
+
+    def carried_out(self, decision: Decision[R]) -> None:
+        """What else there is to do about a decision whose records are written and replayed."""
 
     def _replay(self, entry: LogEntry[R] | TransactionEnd) -> None:
         """Have the machine take in what stands in the log, live or when it is loaded."""

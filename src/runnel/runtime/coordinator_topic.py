@@ -45,7 +45,7 @@ def transaction_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
         broker_count = config.transaction_state_log_replication_factor
     configs = {
         "segment.bytes": str(config.transaction_state_log_segment_bytes),
-        "compression.type": "uncompressed",
+        "compression.type": "producer",  # the coordinator compresses nothing, where Kafka says uncompressed
         "min.insync.replicas": str(config.transaction_state_log_min_isr),
         "unclean.leader.election.enable": "false",
     }

@@ -16,13 +16,13 @@ from uuid import UUID
 from runnel.config.topic import TopicConfig
 from runnel.machines.controller.record import NO_BROKER, PartitionRecord
 from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import BatchHeader, read_header, set_log_append_time
+from runnel.records.batch import NO_SEQUENCE, BatchHeader, read_header, set_log_append_time
 from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 from runnel.runtime.commit_wait import CommitEnd, CommitWaits
 from runnel.runtime.group_commit import FlushEnd, GroupCommit
 from runnel.runtime.leadership import MANY_BYTES, Leadership, ReplicaWorld
 from runnel.runtime.lease import Lease
-from runnel.runtime.transaction_guard import TransactionGuard, TransactionGuards
+from runnel.runtime.transaction_guard import FirstBatch, TransactionGuard, TransactionGuards
 from runnel.storage.error import StorageError
 from runnel.storage.log import Log
 from runnel.storage.producer_replay import recall_batches
@@ -56,7 +56,7 @@ class Appended(NamedTuple):
     log_append_time: int
 
 
-class TransactionEnd(NamedTuple):
+class TransactionMarker(NamedTuple):
     """How the transaction of a producer ends, as its coordinator or an administrator says."""
 
     producer_id: int
@@ -217,35 +217,39 @@ class Partition:
             header = read_header(batch)
         return Appended(self._take_in(batch, header), log_append_time)
 
-    def append_marker(self, end: TransactionEnd, now_ms: int) -> int:
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
         """Write the end of a transaction, for all replicas in sync; the offset behind it."""
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "nobody has this producer id and epoch")
         self._check_writable(ACKS_ALL)
         self.log.producers.check_marker(
-            end.producer_id,
-            end.producer_epoch,
-            coordinator_epoch=end.coordinator_epoch,
-            transaction_version=end.transaction_version,
+            marker.producer_id,
+            marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
         )
-        control_type = ControlType.COMMIT if end.is_commit else ControlType.ABORT
+        control_type = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
         built = build_end_transaction_marker(
-            EndTransactionMarker(control_type, end.coordinator_epoch),
-            producer_id=end.producer_id,
-            producer_epoch=end.producer_epoch,
+            EndTransactionMarker(control_type, marker.coordinator_epoch),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
             timestamp_ms=now_ms,
         )
         batch = memoryview(bytearray(built))
         return self._take_in(batch, read_header(batch)) + 1
 
-    def begin_transaction(self, header: BatchHeader, *, is_adding: bool, now_ms: int) -> TransactionGuard | None:
+    def begin_transaction(self, batch: FirstBatch, *, is_adding: bool, now_ms: int) -> TransactionGuard | None:
         """What a transactional batch has to be appended with, once its coordinator agrees; None if nobody need ask."""
         self.check_leader(NO_EPOCH)
-        entry = self.log.producers.entries.get(header.producer_id)
-        return self.guards.begin(entry, header, is_adding=is_adding, now_ms=now_ms)
+        entry = self.log.producers.entries.get(batch.producer_id)
+        return self.guards.begin(entry, batch, is_adding=is_adding, now_ms=now_ms)
 
     def _check_transaction(self, header: BatchHeader, guard: TransactionGuard | None) -> None:
         entry = self.log.producers.entries.get(header.producer_id)
-        if entry is None or entry.producer_epoch != header.producer_epoch or entry.find(header) is None:
-            self.guards.check(entry, header, guard)
+        is_numbered = header.base_sequence != NO_SEQUENCE
+        if entry is not None and is_numbered and entry.producer_epoch == header.producer_epoch and entry.find(header):
+            return  # a batch that is repeated is known, however its transaction ended
+        self.guards.check(entry, header, guard)
 
     def _check_writable(self, acks: int) -> None:
         if self._refusal is not None or (self._lease is not None and not self._lease.is_held):

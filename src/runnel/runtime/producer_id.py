@@ -19,12 +19,24 @@ class ProducerIds:
         self._next = self._end = 0
 
     async def next(self) -> int:
-        async with self._turn:
-            while self._next == self._end:
-                await self._reserve()
-            producer_id = self._next
-            self._next += 1
-            return producer_id
+        """An id that nobody has had."""
+        await self.ready()
+        return self.take()
+
+    async def ready(self) -> None:
+        """Return when there is an id to take."""
+        while self._next == self._end:
+            async with self._turn:
+                if self._next == self._end:
+                    await self._reserve()
+
+    def take(self) -> int:
+        """An id that nobody has had, without waiting; ApiError if a new block has to be reserved first."""
+        if self._next == self._end:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is left of the block")
+        producer_id = self._next
+        self._next += 1
+        return producer_id
 
     async def _reserve(self) -> None:
         node = await self._store.get(PRODUCER_ID_BLOCK)

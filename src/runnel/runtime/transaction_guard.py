@@ -9,11 +9,32 @@ Until the first batch is written a guard also remembers the lowest sequence numb
 written first, the first one could never be (KIP-890).
 """
 
-from typing import Self
+from typing import NamedTuple, Protocol, Self
 
 from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import BatchHeader
+from runnel.records.batch import NO_SEQUENCE, BatchHeader
 from runnel.storage.producer_state import NO_TRANSACTION, ProducerEntry
+
+
+class FirstBatch(Protocol):
+    """What has to be known of a batch that may begin a transaction, such as its header."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def producer_epoch(self) -> int: ...
+
+    @property
+    def base_sequence(self) -> int: ...
+
+
+class UnnumberedBatch(NamedTuple):
+    """Offsets that a group's coordinator is going to write in a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int = NO_SEQUENCE
 
 
 class TransactionGuard:
@@ -21,10 +42,10 @@ class TransactionGuard:
 
     __slots__ = ("begun_ms", "is_adding", "lowest_sequence", "producer_epoch")
 
-    def __init__(self, header: BatchHeader, *, is_adding: bool, now_ms: int) -> None:
+    def __init__(self, batch: FirstBatch, *, is_adding: bool, now_ms: int) -> None:
         """`is_adding` says that the coordinator is asked to add the partition, as producers of KIP-890 want it."""
-        self.producer_epoch = header.producer_epoch
-        self.lowest_sequence = header.base_sequence
+        self.producer_epoch = batch.producer_epoch
+        self.lowest_sequence = batch.base_sequence
         self.is_adding = is_adding
         self.begun_ms = now_ms
 
@@ -35,12 +56,12 @@ class TransactionGuard:
         guard.is_adding = False
         return guard
 
-    def note(self, header: BatchHeader) -> None:
+    def note(self, batch: FirstBatch) -> None:
         """Take note of another batch that wants to begin the same transaction."""
-        if header.producer_epoch > self.producer_epoch:
-            self.producer_epoch, self.lowest_sequence = header.producer_epoch, header.base_sequence
-        elif header.producer_epoch == self.producer_epoch:
-            self.lowest_sequence = min(self.lowest_sequence, header.base_sequence)
+        if batch.producer_epoch > self.producer_epoch:
+            self.producer_epoch, self.lowest_sequence = batch.producer_epoch, batch.base_sequence
+        elif batch.producer_epoch == self.producer_epoch:
+            self.lowest_sequence = min(self.lowest_sequence, batch.base_sequence)
 
 
 NO_GUARD = TransactionGuard.none_needed()
@@ -59,18 +80,18 @@ class TransactionGuards:
         return len(self._guards)
 
     def begin(
-        self, entry: ProducerEntry | None, header: BatchHeader, *, is_adding: bool, now_ms: int
+        self, entry: ProducerEntry | None, batch: FirstBatch, *, is_adding: bool, now_ms: int
     ) -> TransactionGuard | None:
         """The guard for a batch whose coordinator has to be asked; None if its transaction is open already."""
         if entry is not None:
-            _check_epoch(entry, header)
-            if _is_open(entry, header):
+            _check_epoch(entry, batch)
+            if _is_open(entry, batch):
                 return None
-        guard = self._guards.get(header.producer_id)
+        guard = self._guards.get(batch.producer_id)
         if guard is None:
-            guard = self._guards[header.producer_id] = TransactionGuard(header, is_adding=is_adding, now_ms=now_ms)
+            guard = self._guards[batch.producer_id] = TransactionGuard(batch, is_adding=is_adding, now_ms=now_ms)
         else:
-            guard.note(header)
+            guard.note(batch)
         return guard
 
     def check(self, entry: ProducerEntry | None, header: BatchHeader, guard: TransactionGuard | None) -> None:
@@ -84,6 +105,8 @@ class TransactionGuards:
         current = self._guards.get(header.producer_id)
         if current is None or current is not guard:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "the batch is in no transaction that is under way")
+        if header.base_sequence == NO_SEQUENCE:
+            return  # a group's coordinator numbers no batches
         if current.is_adding and header.base_sequence != 0 and (entry is None or not entry.batches):
             message = f"sequence {header.base_sequence} of producer {header.producer_id} where 0 comes first"
             raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
@@ -114,11 +137,11 @@ class TransactionGuards:
         self._guards.clear()
 
 
-def _is_open(entry: ProducerEntry, header: BatchHeader) -> bool:
-    return entry.current_txn_first_offset != NO_TRANSACTION and entry.producer_epoch == header.producer_epoch
+def _is_open(entry: ProducerEntry, batch: FirstBatch) -> bool:
+    return entry.current_txn_first_offset != NO_TRANSACTION and entry.producer_epoch == batch.producer_epoch
 
 
-def _check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
-    if header.producer_epoch < entry.producer_epoch:
-        message = f"epoch {header.producer_epoch} of producer {entry.producer_id} is before {entry.producer_epoch}"
+def _check_epoch(entry: ProducerEntry, batch: FirstBatch) -> None:
+    if batch.producer_epoch < entry.producer_epoch:
+        message = f"epoch {batch.producer_epoch} of producer {entry.producer_id} is before {entry.producer_epoch}"
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)

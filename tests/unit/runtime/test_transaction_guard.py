@@ -6,7 +6,7 @@ from tests.unit.sample import NOW_MS, make_batch
 
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.batch import BatchHeader, read_header
-from runnel.runtime.partition import ACKS_ALL, TransactionEnd
+from runnel.runtime.partition import ACKS_ALL, TransactionMarker
 from runnel.runtime.transaction_guard import NO_GUARD, TransactionGuard
 
 PRODUCER = 7
@@ -25,8 +25,8 @@ class Transactions(Bench):
     def end(
         self, epoch: int = 0, *, coordinator_epoch: int = 0, version: int = 0, is_commit: bool = True, producer: int = 7
     ) -> int:
-        end = TransactionEnd(producer, epoch, coordinator_epoch, version, is_commit)
-        return self.partition.append_marker(end, NOW_MS)
+        marker = TransactionMarker(producer, epoch, coordinator_epoch, version, is_commit)
+        return self.partition.append_marker(marker, NOW_MS)
 
     def refused_write(self, guard: TransactionGuard | None, sequence: int = 0, epoch: int = 0) -> ErrorCode:
         with pytest.raises(ApiError) as caught:

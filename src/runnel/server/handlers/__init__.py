@@ -22,6 +22,9 @@ from runnel.server.handlers import (
     records,
     topic,
     topic_partitions,
+    transaction,
+    transaction_admin,
+    transaction_marker,
     transaction_offset,
 )
 
@@ -47,5 +50,8 @@ __all__ = [
     "records",
     "topic",
     "topic_partitions",
+    "transaction",
+    "transaction_admin",
+    "transaction_marker",
     "transaction_offset",
 ]

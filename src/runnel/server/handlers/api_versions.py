@@ -24,7 +24,10 @@ class Feature:
     level: int
 
 
-_FEATURES = (Feature("group.version", level_max=1, level=1),)  # 1: groups of the new protocol (KIP-848)
+_FEATURES = (
+    Feature("group.version", level_max=1, level=1),  # 1: groups of the new protocol (KIP-848)
+    Feature("transaction.version", level_max=2, level=2),  # 2: each end of a transaction has its own epoch (KIP-890)
+)
 _FEATURES_EPOCH = 0  # what is on here never changes; at -1 clients would not look at it
 _FIRST_WITH_ZERO_LEVELS = 4  # clients of version 3 cannot read a level of 0 (KAFKA-17011)
 

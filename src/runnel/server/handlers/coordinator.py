@@ -1,6 +1,6 @@
-"""FindCoordinator: who keeps the state of a group, which is the leader of its partition, or of a transactional id.
+"""FindCoordinator: who keeps the state of a group or of a transactional id, which is the leader of its partition.
 
-Whoever first asks for the coordinator of a group has the topic made in which groups live.
+Whoever first asks has the topic made in which groups live, or transactions.
 """
 
 from enum import IntEnum
@@ -12,7 +12,7 @@ from runnel.protocol.messages.coordinator import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
+from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, TRANSACTION_TOPIC, partition_for
 from runnel.server.api import api
 from runnel.server.context import Operation, RequestContext, Resource
 
@@ -28,6 +28,7 @@ class KeyType(IntEnum):
 
 
 _RESOURCES = {KeyType.GROUP: Resource.GROUP, KeyType.TRANSACTION: Resource.TRANSACTIONAL_ID}
+_TOPICS = {KeyType.GROUP: OFFSETS_TOPIC, KeyType.TRANSACTION: TRANSACTION_TOPIC}
 _REFUSALS = {
     KeyType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     KeyType.TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -57,23 +58,21 @@ async def _find(ctx: RequestContext, request: FindCoordinatorRequest, key: str) 
         )
     if not ctx.is_allowed(Operation.DESCRIBE, _RESOURCES[key_type], key):
         return _refusal(key, ApiError(_REFUSALS[key_type]))
-    if key_type is KeyType.GROUP:
-        try:
-            await ctx.broker.groups.make_topic()
-        except ApiError as error:
-            return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
-        if (node := _leader(ctx, key)) is None:
-            return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody coordinates the group now"))
-    else:
-        node = ctx.node
+    shards = ctx.broker.groups if key_type is KeyType.GROUP else ctx.broker.transactions
+    try:
+        await shards.make_topic()
+    except ApiError as error:
+        return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
+    if (node := _leader(ctx, _TOPICS[key_type], key)) is None:
+        return _refusal(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody coordinates it now"))
     return FindCoordinatorResponseCoordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 
 
-def _leader(ctx: RequestContext, group_id: str) -> Node | None:
-    topic = ctx.broker.image.topics.get(OFFSETS_TOPIC)
+def _leader(ctx: RequestContext, topic_name: str, key: str) -> Node | None:
+    topic = ctx.broker.image.topics.get(topic_name)
     if topic is None:
         return None
-    state = topic.leadership.get(partition_for(group_id, topic.partition_count))
+    state = topic.leadership.get(partition_for(key, topic.partition_count))
     return next((node for node in ctx.nodes if state is not None and node.node_id == state.leader), None)
 
 

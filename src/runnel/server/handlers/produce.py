@@ -18,46 +18,25 @@ from runnel.protocol.messages.produce import (
     ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
-    ProduceResponseRecordError,
     ProduceResponseTopic,
 )
 from runnel.records.batch import BatchHeader, TimestampType, read_header, set_max_timestamp
 from runnel.records.compression import Compression
 from runnel.records.record import INT64_MAX, INT64_MIN
-from runnel.records.validation import InvalidRecordsError, ValidBatch, check_header, check_records
+from runnel.records.validation import check_header, check_records
 from runnel.runtime.commit_wait import CommitEnd
 from runnel.runtime.partition import ACKS_ALL, Partition
 from runnel.server.api import api
 from runnel.server.connection import ConnectionClosed
 from runnel.server.context import Operation, RequestContext, Resource
 from runnel.server.leader_hint import FIRST_PRODUCE_VERSION, hint_producer
+from runnel.server.produce_write import Write, begin_transactions
+from runnel.server.transaction_caller import check_transactional_id
 
 NO_ACKS = 0
 LEGAL_ACKS = (-1, 0, 1)
 FIRST_VERSION_WITH_ZSTD = 7  # KIP-110
 FIRST_VERSION_WITH_TOPIC_IDS = 13  # KIP-516
-
-
-class _Write:
-    """One batch on its way to one partition."""
-
-    __slots__ = ("batch", "header", "partition", "reply", "valid")
-
-    def __init__(self, reply: ProduceResponsePartition, batch: memoryview) -> None:
-        self.reply = reply
-        self.batch = batch
-        self.partition: Partition | None = None
-        self.header: BatchHeader | None = None
-        self.valid: ValidBatch | None = None
-
-    def refuse(self, error: ApiError) -> None:
-        self.reply.error_code = error.code
-        self.reply.error_message = error.message
-        if isinstance(error, InvalidRecordsError):
-            self.reply.record_errors = [
-                ProduceResponseRecordError(batch_index=fault.record_index, batch_index_error_message=fault.message)
-                for fault in error.faults
-            ]
 
 
 def fail(ctx: RequestContext, request: ProduceRequest, error: ApiError) -> ProduceResponse:  # noqa: ARG001
@@ -74,20 +53,20 @@ def fail(ctx: RequestContext, request: ProduceRequest, error: ApiError) -> Produ
     versions=(3, 13),
     advertised_min=0,  # KAFKA-18659: librdkafka before 2.11.1 stops compressing otherwise
     fail=fail,
-    missing="transactions",
 )
 async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
     """Append one batch to each partition that was named."""
     if request.acks not in LEGAL_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
-    if request.transactional_id is not None:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
     response, writes = _prepare(request)
     position = 0
     for topic in request.topic_data:
         _find(ctx, topic, writes[position : position + len(topic.partition_data)])
         position += len(topic.partition_data)
-    await _check(ctx, [write for write in writes if write.partition is not None])
+    await _check(ctx, request, [write for write in writes if write.partition is not None])
+    transactional = [write for write in writes if write.valid is not None and write.valid.header.is_transactional]
+    if transactional and request.transactional_id is not None:
+        await begin_transactions(ctx, request.transactional_id, transactional)
     _append(ctx, request.acks, writes)
     if request.acks == NO_ACKS:
         _close_on_error(writes)
@@ -104,7 +83,7 @@ async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceRespon
     return response
 
 
-def _prepare(request: ProduceRequest) -> tuple[ProduceResponse, list[_Write]]:
+def _prepare(request: ProduceRequest) -> tuple[ProduceResponse, list[Write]]:
     response, writes = ProduceResponse(), []
     for topic in request.topic_data:
         replies = [ProduceResponsePartition(index=data.index, base_offset=-1) for data in topic.partition_data]
@@ -113,14 +92,14 @@ def _prepare(request: ProduceRequest) -> tuple[ProduceResponse, list[_Write]]:
         )
         for reply, data in zip(replies, topic.partition_data, strict=True):
             records = cast("memoryview | None", data.records)
-            writes.append(_Write(reply, memoryview(b"") if records is None else records))
+            writes.append(Write(reply, memoryview(b"") if records is None else records))
     return response, writes
 
 
 # --- find
 
 
-def _find(ctx: RequestContext, topic: ProduceRequestTopic, writes: Sequence[_Write]) -> None:
+def _find(ctx: RequestContext, topic: ProduceRequestTopic, writes: Sequence[Write]) -> None:
     try:
         name = _topic_name(ctx, topic)
     except ApiError as error:
@@ -151,7 +130,7 @@ def _topic_name(ctx: RequestContext, topic: ProduceRequestTopic) -> str:
 # --- check
 
 
-async def _check(ctx: RequestContext, writes: Sequence[_Write]) -> None:
+async def _check(ctx: RequestContext, request: ProduceRequest, writes: Sequence[Write]) -> None:
     """Check all batches: on the event loop what is quickly done, the rest in a worker thread, in turns.
 
     What a compressed batch becomes is known only by opening it; a few hundred bytes may become
@@ -160,7 +139,7 @@ async def _check(ctx: RequestContext, writes: Sequence[_Write]) -> None:
     aside = []
     left_bytes = CHECK_TURN_BYTES_MAX
     for write in writes:
-        _check_header(ctx, write)
+        _check_header(ctx, request, write)
         if write.header is None:
             continue
         if left_bytes > 0 and _is_quick(write):
@@ -174,12 +153,12 @@ async def _check(ctx: RequestContext, writes: Sequence[_Write]) -> None:
         )
 
 
-def _is_quick(write: _Write) -> bool:
+def _is_quick(write: Write) -> bool:
     is_plain = cast("BatchHeader", write.header).compression is Compression.NONE
     return is_plain or len(write.batch) <= CHECK_IN_LOOP_BYTES_MAX
 
 
-def _check_in_turn(ctx: RequestContext, writes: Sequence[_Write], position: int) -> int:
+def _check_in_turn(ctx: RequestContext, writes: Sequence[Write], position: int) -> int:
     """Check batches from `position` on until enough were opened that others should have the thread."""
     left_bytes = CHECK_TURN_BYTES_MAX
     while position < len(writes) and left_bytes > 0:
@@ -188,7 +167,7 @@ def _check_in_turn(ctx: RequestContext, writes: Sequence[_Write], position: int)
     return position
 
 
-def _check_header(ctx: RequestContext, write: _Write) -> None:
+def _check_header(ctx: RequestContext, request: ProduceRequest, write: Write) -> None:
     partition = cast("Partition", write.partition)
     try:
         header = check_header(
@@ -198,13 +177,19 @@ def _check_header(ctx: RequestContext, write: _Write) -> None:
         )
         if header.is_transactional:
             # Judged by what is in the batch, whatever the request says of itself (CVE-2018-17196).
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the request has no transactional id")
+            _check_transactional_id(ctx, request.transactional_id)
         write.header = header
     except ApiError as error:
         write.refuse(error)
 
 
-def _check_records(ctx: RequestContext, write: _Write, open_bytes_max: int) -> int:
+def _check_transactional_id(ctx: RequestContext, transactional_id: str | None) -> None:
+    if transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the request has no transactional id")
+    check_transactional_id(ctx, Operation.WRITE, transactional_id)
+
+
+def _check_records(ctx: RequestContext, write: Write, open_bytes_max: int) -> int:
     """Check one batch, or leave it as it is if it has to be opened further; how many bytes may have been opened."""
     partition, header = cast("Partition", write.partition), cast("BatchHeader", write.header)
     is_plain = header.compression is Compression.NONE
@@ -238,17 +223,17 @@ def _allowed_time(ctx: RequestContext, partition: Partition) -> tuple[int, int]:
 # --- append
 
 
-def _append(ctx: RequestContext, acks: int, writes: Sequence[_Write]) -> None:
+def _append(ctx: RequestContext, acks: int, writes: Sequence[Write]) -> None:
     now_ms = ctx.broker.clock.now_ms()
     for write in writes:
-        if write.valid is None:
+        if write.valid is None or write.reply.error_code:
             continue
         partition, header = cast("Partition", write.partition), write.valid.header
         try:
             if write.valid.needs_max_timestamp:
                 set_max_timestamp(write.batch, 0, TimestampType.CREATE_TIME, write.valid.max_timestamp)
                 header = read_header(write.batch)
-            appended = partition.append(write.batch, header, acks, now_ms)
+            appended = partition.append(write.batch, header, acks, now_ms, write.guard)
         except ApiError as error:
             write.refuse(error)
             continue
@@ -257,7 +242,7 @@ def _append(ctx: RequestContext, acks: int, writes: Sequence[_Write]) -> None:
         write.reply.log_start_offset = partition.log.log_start_offset
 
 
-async def _wait_for_flushes(writes: Sequence[_Write]) -> None:
+async def _wait_for_flushes(writes: Sequence[Write]) -> None:
     """Wait until what was written is on the disk, or is known not to be."""
     ends = [(write, end) for write in writes if (end := cast("Partition", write.partition).flush_end) is not None]
     await asyncio.wait({end for _, end in ends})
@@ -267,7 +252,7 @@ async def _wait_for_flushes(writes: Sequence[_Write]) -> None:
             write.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the records could not be forced to disk"))
 
 
-def _uncommitted(write: _Write) -> tuple[_Write, CommitEnd] | None:
+def _uncommitted(write: Write) -> tuple[Write, CommitEnd] | None:
     """What the acknowledgement of a batch has to wait for; mostly nothing, where there is one replica."""
     partition, valid = write.partition, write.valid
     if partition is None or valid is None or write.reply.error_code:
@@ -276,7 +261,7 @@ def _uncommitted(write: _Write) -> tuple[_Write, CommitEnd] | None:
     return None if end is None else (write, end)
 
 
-async def _wait_for_commits(waits: Sequence[tuple[_Write, CommitEnd]], timeout_ms: int) -> None:
+async def _wait_for_commits(waits: Sequence[tuple[Write, CommitEnd]], timeout_ms: int) -> None:
     """Wait until all replicas in sync have what was written, for as long as the producer does."""
     await asyncio.wait([end for _, end in waits], timeout=max(timeout_ms, 0) / 1000)
     for write, end in waits:
@@ -293,7 +278,7 @@ async def _wait_for_commits(waits: Sequence[tuple[_Write, CommitEnd]], timeout_m
             write.refuse(ApiError(code))
 
 
-def _close_on_error(writes: Sequence[_Write]) -> None:
+def _close_on_error(writes: Sequence[Write]) -> None:
     for write in writes:
         if write.reply.error_code:
             # The producer waits for no reply, so this is the only way to tell it.

@@ -148,7 +148,7 @@ def error_codes(message: Any) -> list[int]:
     codes = []
     for field in message.SCHEMA.fields:
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             codes.append(value)
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, Message):

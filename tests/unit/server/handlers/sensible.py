@@ -1,10 +1,10 @@
 """One request for each API that any client might send, in any version that is served."""
 
-from collections.abc import Callable
-from typing import NamedTuple
 from uuid import UUID
 
 from tests.unit.sample import make_batch
+from tests.unit.server.handlers import sensible_transaction  # noqa: F401  enters its requests
+from tests.unit.server.handlers.sensible_about import BUILDERS, About, builds
 
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.message import Message
@@ -30,39 +30,15 @@ from runnel.protocol.messages import (
 TOPIC = 2
 
 
-class About(NamedTuple):
-    """The version, and the topic that a request is about."""
-
-    version: int
-    topic_id: UUID
-    name: str
-
-    def apart(self, prefix: str) -> str:
-        """A topic for this version alone, because the request changes it; a topic that is not there stays itself."""
-        return f"{prefix}-{self.version}" if self.name == "t" else self.name
-
-
-Build = Callable[[About], Message]
-BUILDERS: dict[int, Build] = {}
-
-
 def sensible(key: int, version: int, topic_id: UUID, name: str = "t") -> Message:
     """A request about the topic `t`, or about another one by its name and id."""
     return BUILDERS[key](About(version, topic_id, name))
 
 
-def _for(key: ApiKey) -> Callable[[Build], Build]:
-    def enter(build: Build) -> Build:
-        BUILDERS[key] = build
-        return build
-
-    return enter
-
-
 # --- data
 
 
-@_for(ApiKey.PRODUCE)
+@builds(ApiKey.PRODUCE)
 def _produce(about: About) -> Message:
     data = [produce.ProduceRequestPartition(index=0, records=bytes(make_batch(b"more")))]
     by_id = about.version >= 13
@@ -72,7 +48,7 @@ def _produce(about: About) -> Message:
     return produce.ProduceRequest(acks=-1, timeout_ms=100, topic_data=[named])
 
 
-@_for(ApiKey.FETCH)
+@builds(ApiKey.FETCH)
 def _fetch(about: About) -> Message:
     partitions = [fetch.FetchRequestPartition(partition=0, partition_max_bytes=1000)]
     by_id = about.version >= 13
@@ -82,7 +58,7 @@ def _fetch(about: About) -> Message:
     return fetch.FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=1000, topics=[named])
 
 
-@_for(ApiKey.LIST_OFFSETS)
+@builds(ApiKey.LIST_OFFSETS)
 def _list_offsets(about: About) -> Message:
     partitions = [offset.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)]
     return offset.ListOffsetsRequest(
@@ -90,7 +66,7 @@ def _list_offsets(about: About) -> Message:
     )
 
 
-@_for(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+@builds(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 def _offset_for_leader_epoch(about: About) -> Message:
     partitions = [offset.OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)]
     return offset.OffsetForLeaderEpochRequest(
@@ -98,7 +74,7 @@ def _offset_for_leader_epoch(about: About) -> Message:
     )
 
 
-@_for(ApiKey.DELETE_RECORDS)
+@builds(ApiKey.DELETE_RECORDS)
 def _delete_records(about: About) -> Message:
     partitions = [offset.DeleteRecordsRequestPartition(partition_index=0, offset=1)]
     return offset.DeleteRecordsRequest(
@@ -106,7 +82,7 @@ def _delete_records(about: About) -> Message:
     )
 
 
-@_for(ApiKey.INIT_PRODUCER_ID)
+@builds(ApiKey.INIT_PRODUCER_ID)
 def _init_producer_id(_about: About) -> Message:
     return producer.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
 
@@ -114,31 +90,31 @@ def _init_producer_id(_about: About) -> Message:
 # --- the cluster
 
 
-@_for(ApiKey.API_VERSIONS)
+@builds(ApiKey.API_VERSIONS)
 def _api_versions(about: About) -> Message:
     if about.version < 3:
         return api_versions.ApiVersionsRequest()
     return api_versions.ApiVersionsRequest(client_software_name="peer", client_software_version="1.0")
 
 
-@_for(ApiKey.METADATA)
+@builds(ApiKey.METADATA)
 def _metadata(about: About) -> Message:
     return metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=about.name)])
 
 
-@_for(ApiKey.FIND_COORDINATOR)
+@builds(ApiKey.FIND_COORDINATOR)
 def _find_coordinator(about: About) -> Message:
     if about.version < 4:
         return coordinator.FindCoordinatorRequest(key="g")
     return coordinator.FindCoordinatorRequest(coordinator_keys=["g", "h"])
 
 
-@_for(ApiKey.DESCRIBE_CLUSTER)
+@builds(ApiKey.DESCRIBE_CLUSTER)
 def _describe_cluster(_about: About) -> Message:
     return cluster.DescribeClusterRequest()
 
 
-@_for(ApiKey.DESCRIBE_LOG_DIRS)
+@builds(ApiKey.DESCRIBE_LOG_DIRS)
 def _describe_log_dirs(about: About) -> Message:
     return cluster.DescribeLogDirsRequest(
         topics=[cluster.DescribeLogDirsRequestTopic(topic=about.name, partitions=[0])]
@@ -148,13 +124,13 @@ def _describe_log_dirs(about: About) -> Message:
 # --- topics
 
 
-@_for(ApiKey.CREATE_TOPICS)
+@builds(ApiKey.CREATE_TOPICS)
 def _create_topics(about: About) -> Message:
     new = topic.CreateTopicsRequestTopic(name=about.apart("new"), num_partitions=1, replication_factor=1)
     return topic.CreateTopicsRequest(topics=[new])
 
 
-@_for(ApiKey.DELETE_TOPICS)
+@builds(ApiKey.DELETE_TOPICS)
 def _delete_topics(about: About) -> Message:
     name = about.apart("doomed")
     if about.version < 6:
@@ -162,13 +138,13 @@ def _delete_topics(about: About) -> Message:
     return topic.DeleteTopicsRequest(topics=[topic.DeleteTopicsRequestTopic(name=name)])
 
 
-@_for(ApiKey.CREATE_PARTITIONS)
+@builds(ApiKey.CREATE_PARTITIONS)
 def _create_partitions(about: About) -> Message:
     grown = topic.CreatePartitionsRequestTopic(name=about.apart("growing"), count=2, assignments=None)
     return topic.CreatePartitionsRequest(topics=[grown])
 
 
-@_for(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+@builds(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def _describe_topic_partitions(about: About) -> Message:
     return topic.DescribeTopicPartitionsRequest(topics=[topic.DescribeTopicPartitionsRequestTopic(name=about.name)])
 
@@ -176,20 +152,20 @@ def _describe_topic_partitions(about: About) -> Message:
 # --- configuration
 
 
-@_for(ApiKey.DESCRIBE_CONFIGS)
+@builds(ApiKey.DESCRIBE_CONFIGS)
 def _describe_configs(about: About) -> Message:
     asked = config.DescribeConfigsRequestResource(resource_type=TOPIC, resource_name=about.name)
     return config.DescribeConfigsRequest(resources=[asked], include_synonyms=True)
 
 
-@_for(ApiKey.ALTER_CONFIGS)
+@builds(ApiKey.ALTER_CONFIGS)
 def _alter_configs(about: About) -> Message:
     configs = [config.AlterConfigsRequestConfig(name="retention.ms", value="9999999")]
     resource = config.AlterConfigsRequestResource(resource_type=TOPIC, resource_name=about.name, configs=configs)
     return config.AlterConfigsRequest(resources=[resource])
 
 
-@_for(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+@builds(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def _incremental_alter_configs(about: About) -> Message:
     configs = [config.IncrementalAlterConfigsRequestConfig(name="retention.ms", value="8888888")]
     resource = config.IncrementalAlterConfigsRequestResource(
@@ -198,7 +174,7 @@ def _incremental_alter_configs(about: About) -> Message:
     return config.IncrementalAlterConfigsRequest(resources=[resource])
 
 
-@_for(ApiKey.LIST_CONFIG_RESOURCES)
+@builds(ApiKey.LIST_CONFIG_RESOURCES)
 def _list_config_resources(_about: About) -> Message:
     return config.ListConfigResourcesRequest()
 
@@ -208,7 +184,7 @@ def _list_config_resources(_about: About) -> Message:
 GROUP = "offsets"
 
 
-@_for(ApiKey.JOIN_GROUP)
+@builds(ApiKey.JOIN_GROUP)
 def _join_group(about: About) -> Message:
     return group.JoinGroupRequest(
         group_id=f"joined-{about.version}",
@@ -220,7 +196,7 @@ def _join_group(about: About) -> Message:
     )
 
 
-@_for(ApiKey.SYNC_GROUP)
+@builds(ApiKey.SYNC_GROUP)
 def _sync_group(about: About) -> Message:
     has_protocols = about.version >= 5
     return group.SyncGroupRequest(
@@ -232,7 +208,7 @@ def _sync_group(about: About) -> Message:
     )
 
 
-@_for(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+@builds(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def _consumer_group_heartbeat(about: About) -> Message:
     return consumer_group.ConsumerGroupHeartbeatRequest(
         group_id=f"new-{about.version}",
@@ -244,24 +220,24 @@ def _consumer_group_heartbeat(about: About) -> Message:
     )
 
 
-@_for(ApiKey.CONSUMER_GROUP_DESCRIBE)
+@builds(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def _consumer_group_describe(about: About) -> Message:
     return consumer_group.ConsumerGroupDescribeRequest(group_ids=[f"new-{about.version}"])
 
 
-@_for(ApiKey.HEARTBEAT)
+@builds(ApiKey.HEARTBEAT)
 def _heartbeat(about: About) -> Message:
     return group.HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody")
 
 
-@_for(ApiKey.LEAVE_GROUP)
+@builds(ApiKey.LEAVE_GROUP)
 def _leave_group(about: About) -> Message:
     if about.version < 3:
         return group.LeaveGroupRequest(group_id=GROUP, member_id="nobody")
     return group.LeaveGroupRequest(group_id=GROUP, members=[group.LeaveGroupRequestMember(member_id="nobody")])
 
 
-@_for(ApiKey.OFFSET_COMMIT)
+@builds(ApiKey.OFFSET_COMMIT)
 def _offset_commit(about: About) -> Message:
     return commit(GROUP, about.name, about.topic_id, about.version)
 
@@ -278,7 +254,7 @@ def commit(group_id: str, name: str, topic_id: UUID, version: int) -> group_offs
     return group_offset.OffsetCommitRequest(group_id=group_id, topics=[topic])
 
 
-@_for(ApiKey.TXN_OFFSET_COMMIT)
+@builds(ApiKey.TXN_OFFSET_COMMIT)
 def _txn_offset_commit(about: About) -> Message:
     return transactional_commit(GROUP, about.name, about.topic_id, about.version)
 
@@ -297,7 +273,7 @@ def transactional_commit(group_id: str, name: str, topic_id: UUID, version: int)
     )
 
 
-@_for(ApiKey.OFFSET_FETCH)
+@builds(ApiKey.OFFSET_FETCH)
 def _offset_fetch(about: About) -> Message:
     if about.version < 8:
         old = group_offset.OffsetFetchRequestTopic(name=about.name, partition_indexes=[0])
@@ -311,24 +287,24 @@ def _offset_fetch(about: About) -> Message:
     )
 
 
-@_for(ApiKey.OFFSET_DELETE)
+@builds(ApiKey.OFFSET_DELETE)
 def _offset_delete(about: About) -> Message:
     partitions = [group_offset.OffsetDeleteRequestPartition(partition_index=0)]
     topic = group_offset.OffsetDeleteRequestTopic(name=about.name, partitions=partitions)
     return group_offset.OffsetDeleteRequest(group_id=GROUP, topics=[topic])
 
 
-@_for(ApiKey.LIST_GROUPS)
+@builds(ApiKey.LIST_GROUPS)
 def _list_groups(about: About) -> Message:
     return group_admin.ListGroupsRequest()
 
 
-@_for(ApiKey.DESCRIBE_GROUPS)
+@builds(ApiKey.DESCRIBE_GROUPS)
 def _describe_groups(about: About) -> Message:
     return group_admin.DescribeGroupsRequest(groups=[GROUP], include_authorized_operations=about.version >= 3)
 
 
-@_for(ApiKey.DELETE_GROUPS)
+@builds(ApiKey.DELETE_GROUPS)
 def _delete_groups(about: About) -> Message:
     return group_admin.DeleteGroupsRequest(groups_names=[f"doomed-{about.version}"])
 
@@ -336,7 +312,7 @@ def _delete_groups(about: About) -> Message:
 # --- the cluster
 
 
-@_for(ApiKey.ELECT_LEADERS)
+@builds(ApiKey.ELECT_LEADERS)
 def _elect_leaders(about: About) -> Message:
     if about.version == 0:
         # An error of the whole has no place here but in the partitions that were named.
@@ -345,18 +321,18 @@ def _elect_leaders(about: About) -> Message:
     return reassignment.ElectLeadersRequest(topic_partitions=None)
 
 
-@_for(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+@builds(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 def _alter_partition_reassignments(about: About) -> Message:
     partition = reassignment.AlterPartitionReassignmentsRequestPartition(partition_index=0, replicas=[1])
     topic = reassignment.AlterPartitionReassignmentsRequestTopic(name=about.name, partitions=[partition])
     return reassignment.AlterPartitionReassignmentsRequest(topics=[topic])
 
 
-@_for(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+@builds(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 def _list_partition_reassignments(about: About) -> Message:
     return reassignment.ListPartitionReassignmentsRequest(topics=None)
 
 
-@_for(ApiKey.UNREGISTER_BROKER)
+@builds(ApiKey.UNREGISTER_BROKER)
 def _unregister_broker(about: About) -> Message:
     return reassignment.UnregisterBrokerRequest(broker_id=99)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.sample import make_batch
 from tests.unit.server.handlers.peer import Peer, error_codes, peer
-from tests.unit.server.handlers.sensible import BUILDERS, sensible
+from tests.unit.server.handlers.sensible import sensible
+from tests.unit.server.handlers.sensible_about import BUILDERS
 
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.errors import ErrorCode
@@ -25,6 +26,7 @@ from runnel.server.context import Operation, RequestContext, Resource
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TRANSACTION_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 CLUSTER_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 REFUSALS: dict[ApiKey, ErrorCode | None] = {
@@ -63,8 +65,14 @@ REFUSALS: dict[ApiKey, ErrorCode | None] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: CLUSTER_REFUSED,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: CLUSTER_REFUSED,
     ApiKey.UNREGISTER_BROKER: CLUSTER_REFUSED,
+    ApiKey.ADD_PARTITIONS_TO_TXN: CLUSTER_REFUSED,  # since version 4 it is for brokers alone
+    ApiKey.ADD_OFFSETS_TO_TXN: TRANSACTION_REFUSED,
+    ApiKey.END_TXN: TRANSACTION_REFUSED,
+    ApiKey.WRITE_TXN_MARKERS: CLUSTER_REFUSED,
+    ApiKey.DESCRIBE_TRANSACTIONS: TRANSACTION_REFUSED,
+    ApiKey.DESCRIBE_PRODUCERS: TOPIC_REFUSED,
 }
-NOTHING_TO_SEE = {ApiKey.LIST_GROUPS}  # what may not be seen is not listed, which is no error
+NOTHING_TO_SEE = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}  # what may not be seen is not listed, which is no error
 
 
 Question = tuple[Operation, Resource, str]

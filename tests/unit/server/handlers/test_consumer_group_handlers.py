@@ -200,8 +200,12 @@ async def test_the_feature_is_told_to_clients() -> None:
         said = {"client_software_name": "a", "client_software_version": "1"}
         reply = await client.ask(ApiVersionsRequest(**said), 4)
         assert [(one.name, one.min_version, one.max_version) for one in reply.supported_features] == [
-            ("group.version", 0, 1)
+            ("group.version", 0, 1),
+            ("transaction.version", 0, 2),
         ]
         assert reply.finalized_features_epoch == 0
-        assert [(one.name, one.max_version_level) for one in reply.finalized_features] == [("group.version", 1)]
+        assert [(one.name, one.max_version_level) for one in reply.finalized_features] == [
+            ("group.version", 1),
+            ("transaction.version", 2),
+        ]
         assert (await client.ask(ApiVersionsRequest(**said), 3)).supported_features == []

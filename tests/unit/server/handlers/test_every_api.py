@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from tests.protocol.sample import full_message, messages
 from tests.unit.sample import BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, error_codes
-from tests.unit.server.handlers.sensible import BUILDERS, GROUP, commit, sensible
+from tests.unit.server.handlers.sensible import GROUP, commit, sensible
+from tests.unit.server.handlers.sensible_about import BUILDERS
+from tests.unit.server.handlers.sensible_transaction import begin_transactions
 
 from runnel.protocol.api_key import ApiKey
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
@@ -64,6 +66,7 @@ class Desk:
         for version in range(8):
             self.run(self.peer.create(f"doomed-{version}"))
             self.run(self.peer.create(f"growing-{version}"))
+        self.run(begin_transactions(self.peer))
         self.run(self.peer.broker.groups.make_topic())
         for group in (GROUP, *(f"doomed-{version}" for version in range(4))):
             self.run(self.peer.ask(commit(group, "t", self.topic_id, 9), 9))
@@ -124,6 +127,9 @@ ABOUT_TOPICS = {
     ApiKey.OFFSET_COMMIT: {3, 100},
     ApiKey.TXN_OFFSET_COMMIT: {3, 100},
     ApiKey.OFFSET_DELETE: {3},
+    ApiKey.ADD_PARTITIONS_TO_TXN: {3},
+    ApiKey.WRITE_TXN_MARKERS: {3},
+    ApiKey.DESCRIBE_PRODUCERS: {3},
 }
 
 
@@ -193,6 +199,7 @@ async def _ask_while_time_passes(peer: Peer, request: Message, version: int) -> 
     while not (await asyncio.wait([asking], timeout=0.002))[0]:
         peer.machine.clock.time_ms += 10_000
         peer.broker.groups.fire_due()
+        peer.broker.transactions.fire_due()
     asking.result()
 
 
@@ -207,7 +214,7 @@ def _aim(message: Any, version: int, topic_id: UUID, data: st.DataObject) -> Non
         "resource_type": [2, 4],
         "session_id": [0],
         "session_epoch": [-1, 0, 1],
-        "transactional_id": ["x"] if message.SCHEMA.key == ApiKey.TXN_OFFSET_COMMIT else [None],
+        "transactional_id": ["tx", ""],
         "session_timeout_ms": [0, 10, 10_000],
         "rebalance_timeout_ms": [-1, 0, 1000],
     }

@@ -33,7 +33,7 @@ async def commit_in_transaction(client: Peer, topic_id: UUID, offset: int, *, ep
 def end(client: Peer, *, is_commit: bool, epoch: int = 0, version: int = 1) -> None:
     """Write the marker for the offsets of group g."""
     index = partition_for("g", PARTITION_COUNT)
-    marker = partition.TransactionEnd(PRODUCER, epoch, 0, version, is_commit)
+    marker = partition.TransactionMarker(PRODUCER, epoch, 0, version, is_commit)
     where = client.broker.replicas.get(OFFSETS_TOPIC, index)
     client.broker.groups.end_transaction(
         index, TransactionEnd(PRODUCER, is_commit), lambda: where.append_marker(marker, client.machine.clock.time_ms)

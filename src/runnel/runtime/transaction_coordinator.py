@@ -1,0 +1,137 @@
+"""The transactions of this broker: a shard for each partition of `__transaction_state` that it leads."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+from runnel.base.clock import Clock
+from runnel.base.limits import TRANSACTION_COMMIT_MS
+from runnel.config.broker import BrokerConfig
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.topic import NewTopic
+from runnel.machines.decision import Decision, Timer, Token
+from runnel.machines.transaction.coordinator import TransactionCoordinator
+from runnel.machines.transaction.decision import EndMarkers, TransactionDecision
+from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
+from runnel.machines.transaction.setting import TransactionSetting
+from runnel.machines.transaction.transaction import TopicPartition
+from runnel.records.compression import Compression
+from runnel.runtime.coordinator_log import CoordinatorLog
+from runnel.runtime.coordinator_shard import CoordinatorShard
+from runnel.runtime.coordinator_shards import CoordinatorShards
+from runnel.runtime.coordinator_topic import TRANSACTION_TOPIC, transaction_topic
+from runnel.runtime.partition import Partition
+from runnel.runtime.replicas import Replicas
+from runnel.runtime.transaction_marker import MarkerSender, MarkerTask
+
+log = logging.getLogger("runnel.runtime")
+
+Decide = Callable[[TransactionCoordinator, int, Token], TransactionDecision]
+
+
+class TransactionCounters:
+    """Tells the log file what was loaded."""
+
+    def loaded(self, machine: TransactionCoordinator, name: str, record_count: int, duration_ms: int) -> None:
+        """A machine has been loaded from its partition."""
+        if record_count:
+            count = len(machine.transactions)
+            log.info("%s: %d records loaded, %d transactional ids, %d ms", name, record_count, count, duration_ms)
+
+    def wrote(
+        self, machine: TransactionCoordinator, records: Sequence[TransactionRecord], timer_key: tuple[str, ...] | None
+    ) -> None:
+        """Nothing is counted."""
+
+
+class TransactionShard(CoordinatorShard[TransactionCoordinator, TransactionRecord]):
+    """The transactional ids of one partition, and the ends of their transactions."""
+
+    def __init__(
+        self,
+        machine: TransactionCoordinator,
+        coordinator_log: CoordinatorLog[TransactionRecord],
+        clock: Clock,
+        set_timer: Callable[[CoordinatorShard[TransactionCoordinator, TransactionRecord], Timer], None],
+        counters: TransactionCounters,
+        commit_timeout_ms: int,
+        sender: MarkerSender,
+    ) -> None:
+        super().__init__(machine, coordinator_log, clock, set_timer, counters, commit_timeout_ms)
+        self._sender = sender
+
+    def carried_out(self, decision: Decision[TransactionRecord]) -> None:
+        """Send the markers of a decision once it cannot be lost any more."""
+        if isinstance(decision, TransactionDecision) and decision.markers:
+            self._send_when_committed(self._log.partition.log.log_end_offset, decision.markers)
+
+    def _send_when_committed(self, end_offset: int, markers: list[EndMarkers]) -> None:
+        if not self._is_coordinating():
+            return
+        end = self._log.partition.when_committed(end_offset)
+        if end is not None:
+            # Whether it could be committed or not: the next look tells.
+            end.add_done_callback(lambda _: self._send_when_committed(end_offset, markers))
+            return
+        for each in markers:
+            self._sender.send(MarkerTask(each, self._is_coordinating, partial(self._written, each)))
+
+    def _written(self, markers: EndMarkers, partitions: Sequence[TopicPartition]) -> None:
+        self.carry_out(self.machine.on_markers_written(self._clock.now_ms(), markers, partitions))
+
+    def _is_coordinating(self) -> bool:
+        return self.is_loaded and not self.is_gone
+
+
+class TransactionCoordinators(CoordinatorShards[TransactionCoordinator, TransactionRecord]):
+    """Finds the shard of a transactional id."""
+
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        image: ClusterImage,
+        replicas: Replicas,
+        worker: Executor,
+        create_topic: Callable[[NewTopic], Awaitable[object]],
+        take_producer_id: Callable[[], int],
+        sender: MarkerSender,
+    ) -> None:
+        super().__init__(TRANSACTION_TOPIC, clock, image, replicas, create_topic)
+        self._config = config
+        self._worker = worker
+        self._take_producer_id = take_producer_id
+        self._sender = sender
+        self._counters = TransactionCounters()
+
+    async def stop(self) -> None:
+        """Stop the clock and the markers, and send everybody away who waits."""
+        await self._sender.stop()
+        await super().stop()
+
+    def _new_topic(self, broker_count: int) -> NewTopic:
+        return transaction_topic(self._config(), broker_count)
+
+    def _new_shard(self, partition: Partition) -> TransactionShard:
+        config = self._config()
+        buffer_bytes = config.transaction_state_log_load_buffer_size
+        return TransactionShard(
+            TransactionCoordinator(_setting(config), partition.leader_epoch, self._take_producer_id),
+            CoordinatorLog(partition, TRANSACTION_RECORDS, Compression.NONE, buffer_bytes, self._worker),
+            self._clock,
+            self._timers.set,
+            self._counters,
+            TRANSACTION_COMMIT_MS,
+            self._sender,
+        )
+
+
+def _setting(config: BrokerConfig) -> TransactionSetting:
+    return TransactionSetting(
+        timeout_ms_max=config.transaction_max_timeout_ms,
+        expiration_ms=config.transactional_id_expiration_ms,
+        timeout_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+        expiry_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        is_two_phase_enabled=config.transaction_two_phase_commit_enable,
+    )

@@ -1,0 +1,186 @@
+"""Carrying the ends of transactions to the leaders of their partitions, and hearing of each that it is written.
+
+A decision that is committed is carried out whatever happens: markers are sent again, to whoever leads by then, until
+each partition has its own or is deleted. Only when another broker coordinates is it left to that one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from runnel.base.limits import MARKER_RETRY_MS
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.record import NO_BROKER
+from runnel.machines.transaction.decision import EndMarkers
+from runnel.machines.transaction.transaction import TopicPartition
+from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.protocol.messages.transaction_marker import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+    WriteTxnMarkersResponse,
+)
+from runnel.runtime.marker_write import MarkerWriter
+from runnel.runtime.partition import TransactionMarker
+from runnel.runtime.peer import Peer
+from runnel.runtime.peer_queue import LOST, PeerQueue, ask_peer
+
+log = logging.getLogger("runnel.runtime")
+
+_FINISHED = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""The partition has its marker, or can have none: a later epoch of the producer is in the log already."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkerTask:
+    """The end of one transaction, on its way to its partitions."""
+
+    markers: EndMarkers
+    is_wanted: Callable[[], bool]  # whether this broker still coordinates the transaction
+    written: Callable[[Iterable[TopicPartition]], None]  # hears of partitions that have their marker, or are gone
+
+    @property
+    def marker(self) -> TransactionMarker:
+        markers = self.markers
+        return TransactionMarker(
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.coordinator_epoch,
+            markers.transaction_version,
+            markers.is_commit,
+        )
+
+
+Part = tuple[MarkerTask, tuple[TopicPartition, ...]]
+
+
+class MarkerSender:
+    """Sends the ends of transactions from the coordinators of one broker."""
+
+    def __init__(
+        self, broker_id: int, image: ClusterImage, writer: MarkerWriter, peer_of: Callable[[int], Peer]
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._writer = writer
+        self._queue: PeerQueue[Part] = PeerQueue(peer_of, self._send_to_peer)
+        self._retries: dict[asyncio.TimerHandle, None] = {}
+        self._is_stopped = False
+
+    def send(self, task: MarkerTask) -> None:
+        """Begin to send the end of a transaction, whose decision is committed."""
+        self._send(task, task.markers.partitions)
+
+    async def stop(self) -> None:
+        """Send no more; the next coordinator begins again."""
+        self._is_stopped = True
+        for retry in self._retries:
+            retry.cancel()
+        self._retries.clear()
+        await self._queue.stop()
+
+    def _send(self, task: MarkerTask, partitions: Iterable[TopicPartition]) -> None:
+        if self._is_stopped or not task.is_wanted():
+            return
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_leader.setdefault(self._leader_of(partition), []).append(partition)
+        for broker_id, there in by_leader.items():
+            if broker_id == _DELETED:
+                task.written(there)
+            elif broker_id == NO_BROKER:
+                self._send_later(task, there)
+            elif broker_id == self._broker_id:
+                self._write_here(task, there)
+            else:
+                self._queue.add(broker_id, (task, tuple(there)))
+
+    def _leader_of(self, partition: TopicPartition) -> int:
+        name, index = partition
+        topic = self._image.topics.get(name)
+        if topic is None or index >= topic.partition_count:
+            return _DELETED
+        state = topic.leadership.get(index)
+        return NO_BROKER if state is None else state.leader
+
+    def _send_later(self, task: MarkerTask, partitions: Iterable[TopicPartition]) -> None:
+        def send() -> None:
+            del self._retries[timer]
+            self._send(task, partitions)
+
+        if not self._is_stopped:
+            timer = asyncio.get_running_loop().call_later(MARKER_RETRY_MS / 1000, send)
+            self._retries[timer] = None
+
+    def _write_here(self, task: MarkerTask, partitions: list[TopicPartition]) -> None:
+        marker = task.marker
+        for partition in partitions:
+            self._writer.write(*partition, marker, self._outcome(task, partition))
+
+    def _outcome(self, task: MarkerTask, partition: TopicPartition) -> Callable[[ErrorCode], None]:
+        return lambda code: self._heard(task, {partition: code})
+
+    async def _send_to_peer(self, peer: Peer, parts: list[Part]) -> None:
+        parts = [part for part in parts if part[0].is_wanted()]
+        if not parts:
+            return
+        try:
+            response = await ask_peer(peer, _request(parts), WriteTxnMarkersResponse)
+        except (*LOST, ApiError) as error:
+            log.info("markers did not reach broker %d: %s", peer.broker_id, error)
+            for task, partitions in parts:
+                self._send_later(task, partitions)
+            return
+        codes = _read(response)
+        for task, partitions in parts:
+            known = codes.get(task.markers.producer_id, {})
+            self._heard(task, {each: known.get(each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in partitions})
+
+    def _heard(self, task: MarkerTask, codes: dict[TopicPartition, ErrorCode]) -> None:
+        name = task.markers.transactional_id
+        if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
+            log.info("another broker coordinates %s by now and ends its transaction", name)
+            return
+        for partition, code in codes.items():
+            if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                log.warning("%s-%d has a later epoch of %s already, and no marker", *partition, name)
+        finished = [partition for partition, code in codes.items() if code in _FINISHED]
+        left = {partition: code for partition, code in codes.items() if code not in _FINISHED}
+        if left:
+            log.info("the end of %s is sent again: %s", name, {f"{t}-{i}": code.name for (t, i), code in left.items()})
+            self._send_later(task, left)
+        if finished and task.is_wanted():
+            task.written(finished)
+
+
+_DELETED = -2
+"""Stands for the leader of a partition that is not there any more."""
+
+
+def _request(parts: list[Part]) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(markers=[_request_marker(task.markers, partitions) for task, partitions in parts])
+
+
+def _request_marker(markers: EndMarkers, partitions: Iterable[TopicPartition]) -> WriteTxnMarkersRequestMarker:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return WriteTxnMarkersRequestMarker(
+        producer_id=markers.producer_id,
+        producer_epoch=markers.producer_epoch,
+        transaction_result=markers.is_commit,
+        topics=[WriteTxnMarkersRequestTopic(name=name, partition_indexes=found) for name, found in topics.items()],
+        coordinator_epoch=markers.coordinator_epoch,
+        transaction_version=markers.transaction_version,
+    )
+
+
+def _read(response: WriteTxnMarkersResponse) -> dict[int, dict[TopicPartition, ErrorCode]]:
+    """The outcomes by producer id and partition."""
+    found: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for marker in response.markers:
+        codes = found.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            codes.update({(topic.name, each.partition_index): ErrorCode(each.error_code) for each in topic.partitions})
+    return found
