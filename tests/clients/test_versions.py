@@ -16,6 +16,7 @@ from tests.clients.ask.asker import Asker, creatable, eventually, filled, produc
 from tests.clients.ask.fetch import fetch_fields
 from tests.clients.ask.group import new_group
 from tests.clients.ask.group_offset import commit, commit_fields, shared_topic
+from tests.clients.ask.transaction import sensible_fields
 from tests.clients.raw import batch, message_class
 
 pytestmark = pytest.mark.xdist_group("versions")
@@ -41,6 +42,11 @@ NAMES = {
     21: "DeleteRecords",
     22: "InitProducerId",
     23: "OffsetForLeaderEpoch",
+    24: "AddPartitionsToTxn",
+    25: "AddOffsetsToTxn",
+    26: "EndTxn",
+    27: "WriteTxnMarkers",
+    28: "TxnOffsetCommit",
     32: "DescribeConfigs",
     33: "AlterConfigs",
     35: "DescribeLogDirs",
@@ -52,6 +58,9 @@ NAMES = {
     46: "ListPartitionReassignments",
     47: "OffsetDelete",
     60: "DescribeCluster",
+    61: "DescribeProducers",
+    65: "DescribeTransactions",
+    66: "ListTransactions",
     74: "ListConfigResources",
     75: "DescribeTopicPartitions",
 }
@@ -59,6 +68,10 @@ NAMES = {
 # UnregisterBroker, which needs a broker that is gone.
 BEYOND_KAFKA_PYTHON = {64, 68, 69}
 OF_THE_CLUSTER = {"DescribeCluster", "ElectLeaders", "AlterPartitionReassignments", "ListPartitionReassignments"}
+OF_TRANSACTIONS = {
+    *("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit"),
+    *("DescribeProducers", "DescribeTransactions", "ListTransactions"),
+}
 # Nobody is a member here, and who asks for too short a session does not become one; all in one answer, without waiting.
 TOLD_TO_STRANGERS = {"JoinGroup": {26}, "SyncGroup": {25}, "Heartbeat": {25}, "LeaveGroup": {25}}
 
@@ -72,6 +85,8 @@ def _fields(asker: Asker, api: str, version: int) -> dict[str, Any]:
     topic = filled(asker, 2)
     if api in {"OffsetCommit", "OffsetFetch", "OffsetDelete"}:
         return _of_offsets(asker, api, version, topic)
+    if api in OF_TRANSACTIONS:
+        return sensible_fields(asker, api, version, topic)
     return _of_topic(asker, api, version, topic)
 
 
