@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import inf
 from pathlib import Path
 from uuid import uuid4
@@ -146,6 +147,9 @@ class Broker:
         self.cluster_id = await load_cluster_id(self.metadata.store, next(filter(None, claims), None))
         new_folders = find_new_folders(self._fs, folders, self.cluster_id, self.broker_id)
         await self._open_log_dirs()
+        tell = partial(asyncio.get_running_loop().call_soon_threadsafe, self._on_failed_folder)
+        for log_dir in self.log_dirs:
+            log_dir.when_offline(tell)
         for folder in new_folders:
             write_identity(self._fs, folder, self.cluster_id, self.broker_id, uuid4())
         self.handles.defer = self.worker.submit
@@ -284,6 +288,12 @@ class Broker:
 
     def _partitions(self) -> list[Partition]:
         return self.replicas.all()
+
+    def _on_failed_folder(self) -> None:
+        """Lead nothing of what is on it, where others can, and follow nobody."""
+        if self._tasks:
+            self.replicas.assume_all_roles()
+            self.isr.resign()
 
     def _may_lead(self) -> bool:
         """Whether the controller has dealt with the present registration."""

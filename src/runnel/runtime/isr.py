@@ -4,17 +4,23 @@ A leader proposes and goes on with the maximal ISR; see `machines.replica.leader
 version of the node that the image was built from, so a leader that was deposed cannot change anything.
 Whatever comes of it, the image tells. Only when the store is back after its connection broke, and the image says
 nothing new, it is known that the write never happened.
+
+A leader whose disk has failed resigns in the same way: it writes a state without a leader and without itself in the
+ISR, and the controller elects another. If nobody else is in sync it stays, and refuses what it is asked.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-from runnel.base.limits import ISR_CHANGES_AT_ONCE_MAX
+from runnel.base.limits import DECISION_ATTEMPTS_MAX, ISR_CHANGES_AT_ONCE_MAX
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import BadVersionError, NoNodeError, Operation, OutcomeUnknown
 from runnel.machines.controller.election import with_isr
-from runnel.machines.controller.record import BrokerAdmitted, PartitionRecord, Record
+from runnel.machines.controller.record import NO_BROKER, BrokerAdmitted, PartitionRecord, Record
+from runnel.runtime.leadership import Leadership
 from runnel.runtime.partition import Partition
 from runnel.storage.error import StorageError
 
@@ -32,6 +38,7 @@ class IsrKeeper:
         self._partitions = partitions
         self._turns = asyncio.Semaphore(ISR_CHANGES_AT_ONCE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._resigning: set[Partition] = set()
 
     def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a broker lives in that epoch of its, was admitted and is not about to stop."""
@@ -45,7 +52,10 @@ class IsrKeeper:
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Write an ISR of a partition that this broker leads."""
-        task = asyncio.get_running_loop().create_task(self._change(partition, partition.leader_epoch, isr))
+        self._spawn(self._change(partition, partition.leader_epoch, isr))
+
+    def _spawn(self, change: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(change)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -53,20 +63,33 @@ class IsrKeeper:
         """Look for followers that do not keep up, for ever."""
         while True:
             await asyncio.sleep(self._lag_max_ms / 2000)
+            self.resign()
             self.shrink()
             self.grow()
 
     def shrink(self) -> None:
         """Propose ISRs without those who do not keep up."""
-        for partition in self._partitions():
-            if (leadership := partition.leadership) is not None and not leadership.is_complete:
-                leadership.shrink()
+        for leadership in self._incomplete():
+            leadership.shrink()
 
     def grow(self) -> None:
         """Propose ISRs with those who may join by now."""
+        for leadership in self._incomplete():
+            leadership.grow()
+
+    def _incomplete(self) -> Iterator[Leadership]:
         for partition in self._partitions():
-            if (leadership := partition.leadership) is not None and not leadership.is_complete:
-                leadership.grow()
+            leadership = partition.leadership
+            # Nobody can follow a disk that has failed, which is no reason to be alone in the ISR.
+            if leadership is not None and not leadership.is_complete and not partition.is_offline:
+                yield leadership
+
+    def resign(self) -> None:
+        """Have others elected for what this broker leads on a disk that has failed."""
+        for partition in self._partitions():
+            if partition.leadership is not None and partition.is_offline and partition not in self._resigning:
+                self._resigning.add(partition)
+                self._spawn(self._resign(partition))
 
     def on_records(self, records: Sequence[Record]) -> None:
         """Who is admitted may be in sync already."""
@@ -78,6 +101,43 @@ class IsrKeeper:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _resign(self, partition: Partition) -> None:
+        try:
+            async with self._turns:
+                for _ in range(DECISION_ATTEMPTS_MAX):
+                    record = self._resignation(partition)
+                    if record is None:
+                        return
+                    try:
+                        await self._metadata.commit([record])
+                        log.warning("%s: resigned, because its disk has failed", partition.name)
+                    except (BadVersionError, NoNodeError):
+                        continue  # the image knows of the change that was faster
+                    except OutcomeUnknown:
+                        await self._metadata.store.wait_connected()
+                    except StorageError as error:
+                        log.error("%s: cannot resign: %s", partition.name, error)
+                        return
+        finally:
+            self._resigning.discard(partition)
+
+    def _resignation(self, partition: Partition) -> PartitionRecord | None:
+        """The state without this leader; None if it does not lead or nobody else who lives has everything."""
+        image = self._metadata.image
+        topic = image.topics.get(partition.topic)
+        state = None if topic is None else topic.leadership.get(partition.index)
+        if topic is None or state is None or state.leader_epoch != partition.leader_epoch or not partition.is_leader:
+            return None
+        left = tuple(broker_id for broker_id in state.isr if broker_id != state.leader)
+        if not any(image.is_live(broker_id) for broker_id in left):
+            return None
+        # What it has may be lost, so it is not eligible either.
+        state_after = with_isr(
+            *(state, left, topic.assignment[partition.index], partition.config.min_insync_replicas),
+            unclean=[state.leader],
+        )
+        return replace(state_after, leader=NO_BROKER, leader_epoch=state.leader_epoch + 1)
 
     async def _change(self, partition: Partition, leader_epoch: int, isr: tuple[int, ...]) -> None:
         async with self._turns:

@@ -183,9 +183,16 @@ class Partition:
         if self._refusal is not None:
             raise self._refused()
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk has failed that the log is on."""
+        return self.log.folder.is_offline
+
     def _refused(self) -> ApiError:
         if self.is_retired:
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has been deleted")
+        if self.is_offline:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk of {self.name} has failed")
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.leader_id} leads {self.name}")
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:

@@ -296,7 +296,8 @@ class ReplicaFetcher:
             if turn_bytes >= FETCHER_TURN_BYTES_MAX:
                 turn_bytes = 0
                 await asyncio.sleep(0)
-        await self._flush([delivery.followed.partition for delivery in deliveries])
+        for delivery in deliveries:
+            await self._flush(delivery.followed)
 
     def _take(self, delivery: Delivery) -> int:
         """Do what an answer without an error wants; how many bytes were appended."""
@@ -373,14 +374,14 @@ class ReplicaFetcher:
             )
             partition.truncate_to(reset.offset, is_full=reset.is_full)
 
-    async def _flush(self, partitions: list[Partition]) -> None:
+    async def _flush(self, followed: Followed) -> None:
         """Force to disk what flush.messages wants there, before the next fetch acknowledges it."""
-        for partition in partitions:
-            if not partition.log.is_flush_wanted or partition.is_retired:
-                continue
-            flush = partition.log.begin_flush()
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
-                partition.log.end_flush(flush)
-            except StorageError as error:
-                log.error("%s could not be flushed: %s", partition.name, error)
+        partition = followed.partition
+        if not partition.log.is_flush_wanted or partition.is_retired:
+            return
+        flush = partition.log.begin_flush()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
+            partition.log.end_flush(flush)
+        except StorageError as error:
+            self._delay(followed, str(error))

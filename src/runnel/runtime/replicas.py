@@ -101,10 +101,10 @@ class Replicas:
         return [partition for partitions in self._topics.values() for partition in partitions.values()]
 
     def offline(self, topic: Topic, index: int) -> list[int]:
-        """Which replicas of a partition cannot serve: this broker, when it could not open the log."""
-        if self._broker_id in topic.assignment[index] and index not in self._topics.get(topic.name, {}):
-            return [self._broker_id]
-        return []
+        """Which replicas of a partition cannot serve: this broker, if it could not open the log or the disk failed."""
+        partition = self._topics.get(topic.name, {}).get(index)
+        is_served = partition is not None and not partition.is_offline
+        return [self._broker_id] if self._broker_id in topic.assignment[index] and not is_served else []
 
     def on_records(self, records: Sequence[Record]) -> None:
         """Take note of changes of the image: leaders change now, and what takes time is carried out soon."""
@@ -137,7 +137,10 @@ class Replicas:
     def retry_missing(self) -> None:
         """Try again soon to open the logs that could not be opened; a full disk may have room again."""
         for topic in self._image.topics.values():
-            if any(self.offline(topic, index) for index in range(topic.partition_count)):
+            here = self._topics.get(topic.name, {})
+            if any(
+                self._broker_id in replicas and index not in here for index, replicas in enumerate(topic.assignment)
+            ):
                 self.on_records([ConfigRecord(ConfigKind.TOPIC, topic.name, {})])
 
     async def settled(self) -> None:
@@ -251,7 +254,9 @@ class Replicas:
             partition.lead(record, replicas, self._world)
         else:
             partition.follow(record)
-            if record.leader in (NO_BROKER, self._broker_id) or self._broker_id not in replicas:
+            is_led = record.leader not in (NO_BROKER, self._broker_id)
+            # Whose disk has failed cannot follow either, and is out of the ISR before long.
+            if not is_led or self._broker_id not in replicas or partition.is_offline:
                 self._following.leave(partition)
             else:
                 self._following.follow(partition)

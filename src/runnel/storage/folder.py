@@ -1,7 +1,7 @@
 """What the logs of one log folder share: the file system, whether it can be believed, open and deleted files."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from runnel.storage.deletion import Deletions
@@ -21,13 +21,15 @@ class Folder:
     therefore stays offline until the process starts again and reads what is really there.
     """
 
-    __slots__ = ("deletions", "failure", "fs", "handles", "path", "unflushed")
+    __slots__ = ("deletions", "failure", "fs", "handles", "on_failure", "path", "unflushed")
 
     def __init__(self, fs: FileSystem, path: str, handles: HandlePool | None = None) -> None:
         """The folders of a broker share their handles."""
         self.fs = fs
         self.path = path
         self.failure: StorageError | None = None
+        # Called when the folder goes offline, on any thread.
+        self.on_failure: Callable[[], object] = lambda: None
         self.deletions = Deletions(fs)
         self.unflushed = Unflushed()
         self.handles = HandlePool() if handles is None else handles
@@ -41,6 +43,7 @@ class Folder:
         if self.failure is None:
             self.failure = error
             logger.error("%s is offline until the broker is started again: %s", self.path, error)
+            self.on_failure()
 
     def note(self, error: StorageError) -> None:
         """Judge a failure: a full disk passes, a broken one does not."""

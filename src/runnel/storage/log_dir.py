@@ -183,6 +183,10 @@ class LogDir:
     def is_offline(self) -> bool:
         return self._folder.is_offline
 
+    def when_offline(self, tell: Callable[[], object]) -> None:
+        """Have somebody told, on any thread, when the folder goes offline."""
+        self._folder.on_failure = tell
+
     @property
     def unflushed(self) -> Unflushed:
         """The logs that may have to be flushed."""

@@ -105,7 +105,7 @@ class LeaderReplica:
 
     def is_complete(self, log_end_offset: int) -> bool:
         """Whether all followers are in sync and have everything, so that nothing is to be decided about the ISR."""
-        if self.elr or len(self.isr) <= len(self.followers):
+        if self.elr or len(self.isr) != len(self.followers) + 1:
             return False
         return all(
             progress.end_offset >= log_end_offset and follower_id in self.isr

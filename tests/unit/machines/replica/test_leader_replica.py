@@ -82,3 +82,18 @@ def test_the_low_watermark_is_the_highest_start_that_all_live_replicas_have_reac
     machine.on_fetch(3, 1, 5, 2, 5, 0)
     assert machine.low_watermark(4, lambda _broker: True) == 2
     assert machine.low_watermark(4, lambda broker: broker != 3) == 4
+
+
+def test_an_isr_needs_a_look_unless_all_replicas_are_in_it_and_have_everything() -> None:
+    machine = ModelBroker(1).lead(0, (1, 2), (1, 2))
+    assert not machine.is_complete(1)
+    machine.on_fetch(2, 1, 1, 0, 1, 0)
+    assert machine.is_complete(1)
+    assert not machine.is_complete(2)
+    machine.on_isr((1,))
+    assert not machine.is_complete(1)
+    machine.on_isr((1, 2), elr=(3,))
+    assert not machine.is_complete(1)
+    machine.on_isr((1, 2))
+    machine.on_assignment((1,))
+    assert not machine.is_complete(1)

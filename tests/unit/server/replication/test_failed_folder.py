@@ -1,0 +1,76 @@
+"""A disk fails under a broker of a cluster: others lead, nothing that was acknowledged is lost."""
+
+import logging
+
+import pytest
+from tests.unit.server.replication.cluster import Cluster, Member, running, until
+
+from runnel.protocol.errors import ErrorCode
+
+
+def fail_syncs(member: Member) -> None:
+    """From now on nothing reaches the disk of this broker's logs."""
+
+    def hook(_number: int, operation: str, path: str) -> OSError | None:
+        return OSError(5, "Input/output error") if operation.startswith("sync") and "/data-" in path else None
+
+    member.fs.hook = hook
+
+
+async def break_disk(cluster: Cluster, leader: int) -> None:
+    """Have the leader find out that its disk fails, by a record that it cannot sync."""
+    fail_syncs(cluster[leader])
+    answer = await cluster.produce(leader, b"not synced")
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster[leader].partition().is_offline
+
+
+async def test_another_replica_in_sync_leads_when_the_disk_of_the_leader_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(3, is_governed=True, min_insync_replicas="2") as cluster:
+        await cluster.create(flush_messages="1")
+        for number in range(5):
+            assert (await cluster.produce(1, b"%d" % number)).error_code == 0
+        await break_disk(cluster, 1)
+        await until(lambda: cluster.state().leader in (2, 3))
+        state = cluster.state()
+        assert set(state.isr) == {2, 3}
+        assert 1 not in state.elr
+        new_leader = cluster[state.leader]
+        await until(lambda: new_leader.partition().is_leader)
+        assert (await cluster.produce(state.leader, b"5")).error_code == 0
+        found = await cluster.values(state.leader)
+        assert [value for value in found if value != b"not synced"] == [b"%d" % number for number in range(6)]
+        # The broker with the failed disk says so, whoever asks, and neither leads nor follows.
+        assert (await cluster.produce(1, b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await cluster.fetch(1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert cluster[1].server is not None
+        assert cluster[1].partition() not in cluster[1].server.broker.fetchers._lanes
+        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] != []
+
+
+async def test_who_is_alone_in_sync_stays_leader_when_its_disk_fails() -> None:
+    async with running(2, is_governed=True) as cluster:
+        await cluster.create([(1, 2)], isr=(1,), flush_messages="1")
+        await until(lambda: set(cluster.state().isr) == {1, 2})
+        await cluster[2].stop()
+        await until(lambda: cluster.state().isr == (1,))
+        before = cluster.state()
+        await break_disk(cluster, 1)
+        assert cluster[1].server is not None
+        cluster[1].server.broker.isr.resign()
+        await cluster[1].server.broker.isr.stop()
+        assert cluster.state() == before
+
+
+async def test_a_follower_whose_disk_fails_leaves_the_isr() -> None:
+    async with running(3, is_governed=True, min_insync_replicas="2", replica_lag_time_max_ms="800") as cluster:
+        await cluster.create(flush_messages="1")
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        fail_syncs(cluster[3])
+        assert (await cluster.produce(1, b"b")).error_code == 0
+        assert set(cluster.state().isr) == {1, 2}
+        assert cluster[3].partition().is_offline
+        assert (await cluster.produce(1, b"c")).error_code == 0
+        assert await cluster.values(1) == [b"a", b"b", b"c"]
