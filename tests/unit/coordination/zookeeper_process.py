@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _is_stopped(pid: int) -> bool:
+    tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    if not tasks:  # not on Linux
+        return str(psutil.Process(pid).status()) == psutil.STATUS_STOPPED
+    try:
+        # The state follows the name, which is in brackets and may hold anything.
+        return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+    except OSError:
+        return False  # a thread came to its end, so some still ran
 
 
 class ZooKeeperProcess:
@@ -78,7 +90,17 @@ class ZooKeeperProcess:
         return int(java.pid)
 
     def pause(self) -> None:
-        os.kill(self.java_pid, signal.SIGSTOP)
+        """Stall the server; when this returns, no thread of it runs.
+
+        The signal takes effect when the first of its threads comes to run, and on a busy machine others served a
+        request before that.
+        """
+        pid = self.java_pid
+        os.kill(pid, signal.SIGSTOP)
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while not _is_stopped(pid):
+            assert time.monotonic() < deadline_s, f"{pid} does not stop"
+            time.sleep(0.001)
 
     def resume(self) -> None:
         os.kill(self.java_pid, signal.SIGCONT)
