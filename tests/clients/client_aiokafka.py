@@ -37,6 +37,7 @@ async def _write(bootstrap: str, topic: str) -> Report:
     await admin.start()
     try:
         new = NewTopic(topic, workload.PARTITION_COUNT, 1, topic_configs=workload.TOPIC_CONFIG)
+        new.replication_factor = workload.REPLICATION_FACTOR  # which its constructor refuses to take
         created = await admin.create_topics([new])
         _check(code for _, code, *_ in created.topic_errors)
         partitions = await _eventually(

@@ -40,7 +40,7 @@ def write(bootstrap: str, topic: str) -> Report:
 
 def create(admin: AdminClient, topic: str) -> None:
     """Create the workload's topic and wait until it has its partitions."""
-    new = NewTopic(topic, workload.PARTITION_COUNT, 1, config=workload.TOPIC_CONFIG)
+    new = NewTopic(topic, workload.PARTITION_COUNT, workload.REPLICATION_FACTOR, config=workload.TOPIC_CONFIG)
     admin.create_topics([new])[topic].result(TIMEOUT_S)
     eventually(lambda: partition_count(admin, topic), lambda count: count == workload.PARTITION_COUNT)
 

@@ -31,7 +31,7 @@ def write(bootstrap: str, topic: str) -> Report:
             {
                 topic: {
                     "num_partitions": workload.PARTITION_COUNT,
-                    "replication_factor": 1,
+                    "replication_factor": workload.REPLICATION_FACTOR,
                     "configs": workload.TOPIC_CONFIG,
                 }
             },

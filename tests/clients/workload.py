@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 RECORD_COUNT = 10_000
 PARTITION_COUNT = 3
+REPLICATION_FACTOR = -1  # what the broker gives to those who do not say
 PARTITION_COUNT_AFTER = 5
 START_MS = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -65,7 +65,7 @@ public final class Workload {
 
     private String write() throws Exception {
         try (Admin admin = Admin.create(settings())) {
-            NewTopic created = new NewTopic(topic, 3, (short) 1).configs(Map.of("retention.ms", "-1"));
+            NewTopic created = new NewTopic(topic, 3, (short) -1).configs(Map.of("retention.ms", "-1"));
             admin.createTopics(List.of(created)).all().get();
             int partitions = eventually(() -> partitionCount(admin), count -> count == 3);
             String config = configs(admin, "retention.ms", "cleanup.policy");

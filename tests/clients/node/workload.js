@@ -101,7 +101,7 @@ async function write() {
   const report = await withAdmin(async admin => {
     const configEntries = [{ name: 'retention.ms', value: '-1' }]
     await admin.createTopics({
-      topics: [{ topic, numPartitions: PARTITIONS, replicationFactor: 1, configEntries }],
+      topics: [{ topic, numPartitions: PARTITIONS, replicationFactor: -1, configEntries }],
       waitForLeaders: true,
     })
     const partitions = await eventually(() => partitionCount(admin), count => count === PARTITIONS)

@@ -43,7 +43,7 @@ func write(bootstrap, topic string) record.Report {
 	client := connect(bootstrap)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	_, err := admin.CreateTopic(ctx, record.Partitions, 1, map[string]*string{"retention.ms": kadm.StringPtr("-1")}, topic)
+	_, err := admin.CreateTopic(ctx, record.Partitions, -1, map[string]*string{"retention.ms": kadm.StringPtr("-1")}, topic)
 	record.Check(err)
 	partitions := record.Eventually(func() int { return partitionCount(admin, topic) },
 		func(count int) bool { return count == record.Partitions })

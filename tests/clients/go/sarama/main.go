@@ -49,7 +49,7 @@ func write(bootstrap, topic string) record.Report {
 	admin := administer(bootstrap)
 	defer admin.Close()
 	forever := "-1"
-	detail := &sarama.TopicDetail{NumPartitions: record.Partitions, ReplicationFactor: 1,
+	detail := &sarama.TopicDetail{NumPartitions: record.Partitions, ReplicationFactor: -1,
 		ConfigEntries: map[string]*string{"retention.ms": &forever}}
 	record.Check(admin.CreateTopic(topic, detail, false))
 	partitions := record.Eventually(func() int { return partitionCount(admin, topic) },
