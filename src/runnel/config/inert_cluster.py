@@ -50,7 +50,7 @@ CLUSTER_OPTIONS = (
         long("metadata.max.retention.ms", 7 * DAY_MS, "How long the metadata log is kept."),
     ),
     *inert(
-        "a single broker has no other replicas",
+        "brokers wait for each other and connect as Runnel's limits say",
         boolean("follower.fetch.last.tiered.offset.enable", False, "Where a new follower begins."),
         integer("replica.socket.receive.buffer.bytes", 64 * KIB, "The receive buffer of a fetcher."),
         integer("request.timeout.ms", 30 * SECOND_MS, "The wait for another broker."),
@@ -58,7 +58,7 @@ CLUSTER_OPTIONS = (
             "security.inter.broker.protocol",
             "PLAINTEXT",
             "The security protocol between brokers.",
-            check=only("PLAINTEXT", "TLS and SASL are not supported yet"),
+            check=only("PLAINTEXT", "TLS and SASL are not supported between brokers yet"),
         ),
         long("socket.connection.setup.timeout.max.ms", 30 * SECOND_MS, "The longest wait for a connection."),
         long("socket.connection.setup.timeout.ms", 10 * SECOND_MS, "The first wait for a connection."),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from runnel.config.error import ConfigError
 
 SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
+INTER_BROKER_PROTOCOLS = ("PLAINTEXT",)
 KAFKA_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, never bound by itself
 
@@ -65,12 +66,11 @@ def resolve_listeners(
     opened = tuple(listener for listener in parsed if listener.name not in controllers)
     if not opened:
         raise ConfigError("listeners", "listeners: all are controller listeners, none is left for clients")
+    names = [listener.name for listener in opened]
+    if inter_broker_name is not None:
+        _check_inter_broker(inter_broker_name, opened)
     check_protocols("listeners", opened)
     check_addresses("listeners", opened)
-    names = [listener.name for listener in opened]
-    if inter_broker_name is not None and inter_broker_name.upper() not in names:
-        message = f"inter.broker.listener.name: {inter_broker_name} is not one of the listeners {', '.join(names)}"
-        raise ConfigError("inter.broker.listener.name", message)
     told = {listener.name: listener for listener in opened}
     for listener in parse_listeners("advertised.listeners", advertised or (), protocols):
         if listener.name not in controllers:
@@ -103,6 +103,17 @@ def check_protocols(option: str, listeners: Iterable[Endpoint]) -> None:
         if listener.security_protocol not in SUPPORTED_PROTOCOLS:
             message = f"{option}: {listener} uses {listener.security_protocol}, which Runnel does not support yet"
             raise ConfigError(option, f"{message}, only {', '.join(SUPPORTED_PROTOCOLS)} is")
+
+
+def _check_inter_broker(name: str, opened: Sequence[Endpoint]) -> None:
+    option = "inter.broker.listener.name"
+    named = next((listener for listener in opened if listener.name == name.upper()), None)
+    if named is None:
+        names = ", ".join(listener.name for listener in opened)
+        raise ConfigError(option, f"{option}: {name} is not one of the listeners {names}")
+    if named.security_protocol not in INTER_BROKER_PROTOCOLS:
+        message = f"{option}: {name} uses {named.security_protocol}, but brokers speak only PLAINTEXT to each other yet"
+        raise ConfigError(option, f"{message}; name a PLAINTEXT listener that only brokers can reach")
 
 
 def parse_protocol_map(option: str, text: str) -> dict[str, str]:

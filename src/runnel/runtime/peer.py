@@ -31,7 +31,11 @@ class Peer:
         """The connection, a new one where there is none; raises `BrokerUnavailable` among others."""
         address = self.address
         if address is None:
-            raise BrokerUnavailable(f"broker {self.broker_id} is not there")
+            is_there = self.broker_id in self._image.brokers
+            reason = (
+                f"has no listener {self._listener_name}, as this broker has for others" if is_there else "is not there"
+            )
+            raise BrokerUnavailable(f"broker {self.broker_id} {reason}")
         connection = self._connection
         if connection is not None and connection.is_open and connection.address == address:
             return connection

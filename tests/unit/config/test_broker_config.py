@@ -102,7 +102,7 @@ def test_unsupported_options_are_refused_by_name(name: str, reason: str) -> None
         ({"process.roles": "controller"}, "it must be broker,controller"),
         ({"controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093"}, "joins no others yet"),
         ({"controller.quorum.bootstrap.servers": "a:9093,b:9093"}, "joins no others yet"),
-        ({"security.inter.broker.protocol": "SSL"}, "TLS and SASL are not supported yet"),
+        ({"security.inter.broker.protocol": "SSL"}, "TLS and SASL are not supported between brokers yet"),
         ({"node.id": "1", "broker.id": "2"}, "must agree"),
         ({"queued.max.request.bytes": "1000"}, "at least socket.request.max.bytes"),
         ({"log.dirs": "/a,/a"}, "different, non-empty items"),

@@ -141,3 +141,12 @@ def test_the_inter_broker_listener_must_be_opened() -> None:
     options = {"listeners": "A://:1,B://:2", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
     assert BrokerConfig(options).inter_broker_listener.name == "A"
     assert BrokerConfig({**options, "inter.broker.listener.name": "b"}).inter_broker_listener.name == "B"
+
+
+def test_brokers_speak_only_plaintext_to_each_other() -> None:
+    options = {"listeners": "PLAINTEXT://:1,INSIDE://:2", "listener.security.protocol.map": "INSIDE:SASL_SSL"}
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig({**options, "inter.broker.listener.name": "INSIDE"})
+    assert caught.value.name == "inter.broker.listener.name"
+    assert "INSIDE uses SASL_SSL, but brokers speak only PLAINTEXT to each other yet" in caught.value.message
+    assert "name a PLAINTEXT listener that only brokers can reach" in caught.value.message
