@@ -13,6 +13,7 @@ def explain(error: Exception) -> str | None:
     from runnel.coordination.zookeeper_server import ZooKeeperMissingError
     from runnel.protocol.errors import ApiError, RemoteProtocolError
     from runnel.records.error import RecordError
+    from runnel.runtime.error import DuplicateBroker, NotAdmitted
     from runnel.spark.error import SparkSourceError
     from runnel.storage.error import StorageError
     from runnel.storage.folder_identity import ForeignFolder
@@ -24,4 +25,5 @@ def explain(error: Exception) -> str | None:
         return f"{place}{error.strerror or error}"
     known = (ApiError, ClientError, ConfigError, ForeignFolder, RecordError, RemoteProtocolError, SparkSourceError)
     of_stores = (MigrationRefused, StorageError, StoreUnreachableError, ZooKeeperMissingError)
-    return " ".join(str(error).split()) if isinstance(error, (*known, *of_stores)) else None
+    of_clusters = (DuplicateBroker, NotAdmitted)
+    return " ".join(str(error).split()) if isinstance(error, (*known, *of_stores, *of_clusters)) else None

@@ -90,6 +90,7 @@ class ZooKeeperStore:
         self._in_flight: dict[_Commit, None] = {}
         self._must_read_all = False
         self._is_closed = False
+        self._is_silence_told = True  # whoever waits for the first connection is told how that went
         self._link_count = 0
         self._arrived = asyncio.Event()
         self._connected = asyncio.Event()
@@ -344,9 +345,33 @@ class ZooKeeperStore:
     def _move(self, state: SessionState) -> None:
         if state is not self._state:
             self._state = state
-            log.info("the session with ZooKeeper is %s", state.value)
+            self._log_state()
             for listener in self._listeners:
                 listener(state)
+
+    def _log_state(self) -> None:
+        match self._state:
+            case SessionState.CONNECTED:
+                self._is_silence_told = False
+                log.info("the session with ZooKeeper is connected")
+            case SessionState.SUSPENDED:
+                left_s = max(0.0, self._lease.until_ms - self._clock.monotonic_ms()) / 1000
+                trouble = self._link.trouble or "the connection broke"
+                log.warning("ZooKeeper is out of reach: %s; acknowledging goes on for %.1f s", trouble, left_s)
+            case SessionState.EXPIRED:
+                log.warning(
+                    "the session with ZooKeeper is over; this broker leads nothing before it is registered again"
+                )
+
+    def _log_silence(self) -> None:
+        """Say once that nobody can be served any more, and what to do."""
+        if not self._is_silence_told and self._clock.monotonic_ms() >= self._lease.until_ms:
+            self._is_silence_told = True
+            log.error(
+                "ZooKeeper at %s has not answered for so long that others may lead by now: this broker acknowledges "
+                "nothing until it answers. Its servers must run, and be reached from here",
+                self._link.hosts,
+            )
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -359,6 +384,7 @@ class ZooKeeperStore:
         """Renew the lease."""
         while True:
             await asyncio.sleep(self._link.session_timeout_ms / HEARTBEATS_PER_TIMEOUT / 1000)
+            self._log_silence()
             if self._state is SessionState.CONNECTED:
                 self._link.send(self._nothing(), partial(self._on_beat, self._clock.monotonic_ms()))
 

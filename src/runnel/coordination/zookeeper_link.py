@@ -61,6 +61,7 @@ class Link:
     def __init__(self, servers: ZooKeeperServers, clock: Clock, on_state: OnState, on_event: OnEvent) -> None:
         self.session_timeout_ms = servers.session_timeout_ms
         """What the servers grant; until then what was asked for."""
+        self.hosts = servers.hosts
         self.connect_sent_ms = 0
         """When the request was sent by which the connection was made."""
         self._clock = clock

@@ -15,14 +15,11 @@ from runnel.machines.controller.leader_election import has_leaders_to_hand_over
 from runnel.machines.controller.record import Endpoint, Record
 from runnel.runtime.controller import Controller
 from runnel.runtime.election import ControllerElection
+from runnel.runtime.error import NotAdmitted
 from runnel.runtime.registration import Registration
 from runnel.runtime.settlement import Settlement
 
 log = logging.getLogger("runnel.runtime")
-
-
-class NotAdmitted(Exception):  # noqa: N818  says what happened
-    """The controller did not let the broker in."""
 
 
 class Membership:
@@ -66,7 +63,7 @@ class Membership:
         if not await self._becomes(lambda: self.registration.is_admitted, wait_ms):
             raise NotAdmitted(
                 f"broker {self._broker_id} was not admitted within {wait_ms} ms; the controller is broker "
-                f"{self._metadata.image.controller_id}"
+                f"{self._metadata.image.controller_id}, and its log says why"
             )
 
     def tasks(self) -> list[Coroutine[None, None, None]]:

@@ -15,15 +15,12 @@ from uuid import uuid4
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import BadVersionError, NodeExistsError, NoNodeError, OutcomeUnknown
 from runnel.machines.controller.record import BrokerRecord, BrokerRemoved, Endpoint, Record
+from runnel.runtime.error import DuplicateBroker
 
 log = logging.getLogger("runnel.runtime")
 
 UNCLEAN = -2
 """In the place of the epoch in which a broker was admitted: it cannot say that it lost nothing."""
-
-
-class DuplicateBroker(Exception):  # noqa: N818  says what is wrong
-    """Another broker of the same id is there."""
 
 
 class Registration:

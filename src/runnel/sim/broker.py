@@ -6,9 +6,8 @@ from random import Random
 
 from runnel.config.broker import BrokerConfig
 from runnel.coordination.store import MetadataStore
-from runnel.runtime.membership import NotAdmitted
+from runnel.runtime.error import DuplicateBroker, NotAdmitted
 from runnel.runtime.partition import Partition
-from runnel.runtime.registration import DuplicateBroker
 from runnel.server.server import Server
 from runnel.sim.clock import SimClock
 from runnel.sim.loop import VirtualLoop

@@ -63,7 +63,10 @@ def check_identity(fs: FileSystem, folder: str, cluster_id: str, node_id: int) -
             )
         return None
     if identity.cluster_id != cluster_id:
-        raise ForeignFolder(f"{path} says that the logs are of cluster {identity.cluster_id}, not of {cluster_id}")
+        raise ForeignFolder(
+            f"{path} says that the logs are of cluster {identity.cluster_id}, not of {cluster_id}, which this broker "
+            "is to join; it needs another folder, or the metadata store of its own cluster"
+        )
     if identity.node_id != node_id:
         raise ForeignFolder(f"{path} says that the logs are of broker {identity.node_id}, not of {node_id}")
     return identity

@@ -13,7 +13,7 @@ from runnel.machines.controller.move import Move
 from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerRecord
 from runnel.machines.controller.topic import NewTopic
 from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.runtime.registration import DuplicateBroker
+from runnel.runtime.error import DuplicateBroker
 from runnel.storage.folder_identity import ForeignFolder
 
 
