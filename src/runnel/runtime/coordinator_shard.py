@@ -15,6 +15,7 @@ from runnel.records.batch import NO_PRODUCER_ID
 from runnel.runtime.commit_wait import CommitEnd
 from runnel.runtime.coordinator_log import CoordinatorLog
 from runnel.runtime.group_commit import FlushEnd
+from runnel.runtime.partition import Partition
 from runnel.runtime.transaction_guard import TransactionGuard
 
 log = logging.getLogger("runnel.runtime")
@@ -83,6 +84,11 @@ class CoordinatorShard(Generic[M, R]):
         self._counters = counters
         self._commit_timeout_ms = commit_timeout_ms
         self._leader_epoch = coordinator_log.partition.leader_epoch
+
+    @property
+    def partition(self) -> Partition:
+        """Where the machine's records are."""
+        return self._log.partition
 
     @property
     def is_gone(self) -> bool:

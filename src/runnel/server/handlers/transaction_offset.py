@@ -10,13 +10,15 @@ from runnel.protocol.messages.transaction import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from runnel.runtime.transaction_guard import NO_GUARD
+from runnel.runtime.transaction_guard import TransactionGuard
 from runnel.server.api import api
 from runnel.server.commit_topic import CommitTopic, find_commit_topic
 from runnel.server.context import Operation, RequestContext, Resource
 from runnel.server.group_caller import ask_coordinator, caller_of, check_group
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 6  # KIP-1319
+_FIRST_VERSION_THAT_ADDS = 5  # the group's offsets come into the transaction with the first of them (KIP-890)
+_FIRST_VERSION_WITH_ABORTABLE = 4
 _FIRST_VERSION_THAT_KNOWS_LOADING = 2
 
 
@@ -36,6 +38,8 @@ async def txn_offset_commit(ctx: RequestContext, request: TxnOffsetCommitRequest
     if not ctx.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     check_group(ctx, Operation.READ, request.group_id)
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
     places = [_find(ctx, topic) for topic in request.topics]
     parts = [_known_part(topic, place) for topic, place in zip(request.topics, places, strict=True)]
     known = [part for part in parts if part.partitions]
@@ -64,15 +68,36 @@ async def _commit(
     )
     caller = caller_of(ctx)
     try:
+        guard = await _guard(ctx, accepted)
         return await ask_coordinator(
             ctx,
             request.group_id,
             TxnOffsetCommitResponse,
             lambda machine, now_ms, answer: machine.decide_transactional_commit(now_ms, answer, caller, accepted),
-            NO_GUARD,
+            guard,
         )
     except ApiError as error:
         return fail(ctx, accepted, error)
+
+
+async def _guard(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TransactionGuard | None:
+    """Ask the transaction's coordinator whether the offsets of the group are part of it, or have them added."""
+    shard = ctx.broker.groups.shard(request.group_id)
+    shard.check_loaded()
+    try:
+        return await ctx.broker.verification.guard(
+            shard.partition,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            is_adding=ctx.version >= _FIRST_VERSION_THAT_ADDS,
+            knows_abortable=ctx.version >= _FIRST_VERSION_WITH_ABORTABLE,
+        )
+    except ApiError as error:
+        if error.code is not ErrorCode.NETWORK_EXCEPTION:
+            raise
+        # Older producers know this one and ask again.
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
 
 
 def _find(ctx: RequestContext, topic: TxnOffsetCommitRequestTopic) -> CommitTopic:

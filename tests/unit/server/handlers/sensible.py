@@ -24,7 +24,6 @@ from runnel.protocol.messages import (
     producer,
     reassignment,
     topic,
-    transaction,
 )
 
 TOPIC = 2
@@ -252,25 +251,6 @@ def commit(group_id: str, name: str, topic_id: UUID, version: int) -> group_offs
         name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=[partition]
     )
     return group_offset.OffsetCommitRequest(group_id=group_id, topics=[topic])
-
-
-@builds(ApiKey.TXN_OFFSET_COMMIT)
-def _txn_offset_commit(about: About) -> Message:
-    return transactional_commit(GROUP, about.name, about.topic_id, about.version)
-
-
-def transactional_commit(group_id: str, name: str, topic_id: UUID, version: int) -> transaction.TxnOffsetCommitRequest:
-    """The offset 1 in partition 0 of a topic, in a transaction of producer 7."""
-    partition = transaction.TxnOffsetCommitRequestPartition(
-        partition_index=0, committed_offset=1, committed_metadata="note"
-    )
-    by_id = version >= 6
-    topic = transaction.TxnOffsetCommitRequestTopic(
-        name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=[partition]
-    )
-    return transaction.TxnOffsetCommitRequest(
-        transactional_id="x", group_id=group_id, producer_id=7, producer_epoch=0, topics=[topic]
-    )
 
 
 @builds(ApiKey.OFFSET_FETCH)

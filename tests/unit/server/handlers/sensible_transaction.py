@@ -1,5 +1,7 @@
 """Sensible requests about transactions. Each version has a transactional id of its own, because it moves its epoch."""
 
+from uuid import UUID
+
 from tests.unit.server.handlers.peer import Peer
 from tests.unit.server.handlers.sensible_about import About, builds
 
@@ -7,10 +9,12 @@ from runnel.protocol.api_key import ApiKey
 from runnel.protocol.message import Message
 from runnel.protocol.messages import producer, transaction, transaction_admin, transaction_marker
 
+_GROUP = "offsets"  # of `sensible`
 _OWNERS = [
     *((ApiKey.ADD_PARTITIONS_TO_TXN, version) for version in range(6)),
     *((ApiKey.ADD_OFFSETS_TO_TXN, version) for version in range(5)),
     *((ApiKey.END_TXN, version) for version in range(6)),
+    *((ApiKey.TXN_OFFSET_COMMIT, version) for version in range(7)),
     (ApiKey.DESCRIBE_TRANSACTIONS, 0),
 ]
 
@@ -23,6 +27,7 @@ def _identity(key: ApiKey, version: int) -> tuple[str, int]:
 async def begin_transactions(client: Peer) -> None:
     """Make the transactional ids, on a broker that has given no producer id yet; what is to be ended begins."""
     await client.broker.transactions.make_topic()
+    await client.broker.groups.make_topic()
     for number, (key, version) in enumerate(_OWNERS):
         name = f"{key.name}-{version}"
         request = producer.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=900_000)
@@ -31,6 +36,9 @@ async def begin_transactions(client: Peer) -> None:
         if key is ApiKey.END_TXN:
             topics = [transaction.AddPartitionsToTxnRequestTopic(name="t", partitions=[0])]
             await client.ask(_add(name, number, topics), 3)
+        if key is ApiKey.TXN_OFFSET_COMMIT:
+            offsets = transaction.AddOffsetsToTxnRequest(transactional_id=name, producer_id=number, group_id=_GROUP)
+            assert (await client.ask(offsets, 3)).error_code == 0
 
 
 def _add(name: str, producer_id: int, topics: list[transaction.AddPartitionsToTxnRequestTopic]) -> Message:
@@ -52,6 +60,32 @@ def _add_partitions(about: About) -> Message:
         transactional_id=name, producer_id=producer_id, producer_epoch=0, topics=topics
     )
     return transaction.AddPartitionsToTxnRequest(transactions=[asked])
+
+
+@builds(ApiKey.TXN_OFFSET_COMMIT)
+def _txn_offset_commit(about: About) -> Message:
+    name, producer_id = _identity(ApiKey.TXN_OFFSET_COMMIT, about.version)
+    return transactional_commit(_GROUP, about.name, about.topic_id, about.version, name, producer_id)
+
+
+def transactional_commit(
+    group_id: str, name: str, topic_id: UUID, version: int, transactional_id: str = "x", producer_id: int = 7
+) -> transaction.TxnOffsetCommitRequest:
+    """The offset 1 in partition 0 of a topic."""
+    partition = transaction.TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata="note"
+    )
+    by_id = version >= 6
+    topic = transaction.TxnOffsetCommitRequestTopic(
+        name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=[partition]
+    )
+    return transaction.TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group_id,
+        producer_id=producer_id,
+        producer_epoch=0,
+        topics=[topic],
+    )
 
 
 @builds(ApiKey.ADD_OFFSETS_TO_TXN)
