@@ -1,5 +1,6 @@
 """Transactions of a producer, in both faces and both generations, as those see them who read what is committed."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,16 +16,31 @@ pytestmark = pytest.mark.usefixtures("generation")
 Make = Callable[..., str]
 
 
-def read(bootstrap: str, topic: str, level: str = "read_committed") -> list[bytes]:
-    """The values of a topic up to where it ends for such a reader."""
+def read(bootstrap: str, topic: str, level: str = "read_committed", *, is_open: bool = False) -> list[bytes]:
+    """The values of a topic up to where it ends for such a reader, once every transaction but an open one has ended."""
+    if not is_open:
+        wait_for_markers(bootstrap, topic)
     with runnel.Consumer(bootstrap, isolation_level=level, auto_offset_reset="earliest") as consumer:
         targets = [(topic, partition) for partition in consumer.partitions_for(topic)]
         consumer.assign([(*target, "earliest") for target in targets])
         ends = consumer.end_offsets(targets)
         found: list[bytes] = []
         while any(consumer.position(*target) < end for target, end in ends.items()):
-            found += [record.value or b"" for record in consumer.poll(timeout_s=5)]
+            found += [record.value or b"" for record in consumer.poll(timeout_s=0.2)]
         return sorted(found)
+
+
+def wait_for_markers(bootstrap: str, topic: str) -> None:
+    """Wait for what coordinators write behind the answer to a commit."""
+    deadline_s = time.monotonic() + 60
+    with (
+        runnel.Consumer(bootstrap, isolation_level="read_committed") as committed,
+        runnel.Consumer(bootstrap) as everything,
+    ):
+        targets = [(topic, partition) for partition in everything.partitions_for(topic)]
+        while committed.end_offsets(targets) != everything.end_offsets(targets):
+            assert time.monotonic() < deadline_s, "a transaction is open"
+            time.sleep(0.01)
 
 
 def producer_of(face: Face, bootstrap: str, name: str, **settings: Any) -> Any:
@@ -64,8 +80,8 @@ def test_nothing_is_seen_before_the_commit(transaction_broker: str, make_partiti
     with producer_of(face, transaction_broker, topic) as producer:
         producer.begin_transaction()
         assert producer.send(topic, b"early").result(30).offset == 0
-        assert read(transaction_broker, topic) == []
-        assert read(transaction_broker, topic, "read_uncommitted") == [b"early"]
+        assert read(transaction_broker, topic, is_open=True) == []
+        assert read(transaction_broker, topic, "read_uncommitted", is_open=True) == [b"early"]
         producer.commit_transaction()
         assert read(transaction_broker, topic) == [b"early"]
 
@@ -97,6 +113,7 @@ def test_tables_are_written_in_transactions(transaction_broker: str, make_partit
             if outcome == "commit":
                 assert delivery.result(30).record_count == 2000
     assert read(transaction_broker, topic) == values
+    wait_for_markers(transaction_broker, topic)
     table = runnel.read_table(transaction_broker, topic, config={"isolation.level": "read_committed"})
     assert sorted(table.column("value").to_pylist()) == values
 
