@@ -98,7 +98,7 @@ class BrokerInMemory:
             task.cancel()
         await asyncio.gather(*broker._tasks, return_exceptions=True)
         broker._tasks = []
-        await broker.groups.stop()
+        await broker.stop_coordinators()
         broker.worker.shutdown()
         broker._folder_worker.shutdown()
         await self.store.close()  # which is to say that its session is over

@@ -266,9 +266,7 @@ class Broker:
         if self._tasks:
             await self.fetchers.stop()
             await self.isr.stop()
-            await self.verification.stop()
-            await self.transactions.stop()
-            await self.groups.stop()
+            await self.stop_coordinators()
             await self._end_flushes()
             await self.care.checkpoint_high_watermarks()
         self.handles.defer = None
@@ -285,6 +283,12 @@ class Broker:
         if self._store is not None:
             await self._store.close()
             self._store = None
+
+    async def stop_coordinators(self) -> None:
+        """Send everybody away who waits for a group or a transaction."""
+        await self.verification.stop()
+        await self.transactions.stop()
+        await self.groups.stop()
 
     def _partitions(self) -> list[Partition]:
         return self.replicas.all()

@@ -52,7 +52,7 @@ class Members:
         await asyncio.gather(*broker._tasks, return_exceptions=True)
         await broker.fetchers.stop()
         await broker.isr.stop()
-        await broker.groups.stop()
+        await broker.stop_coordinators()
         broker.worker.shutdown()
         broker._folder_worker.shutdown()
         await self.stores[broker_id].close()

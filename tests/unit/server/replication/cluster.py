@@ -117,7 +117,7 @@ class Member:
         broker._store = None
         await broker.fetchers.stop()
         await broker.isr.stop()
-        await broker.groups.stop()
+        await broker.stop_coordinators()
         await server.stop()
 
     async def ask(self) -> Connection:

@@ -1,0 +1,146 @@
+"""Transactions over three brokers: markers to other leaders, questions between brokers, and coordinators that move."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.unit.server.replication.cluster import Cluster, running, until
+from tests.unit.server.replication.transactor import STATE, Transactor, read_committed
+
+from runnel.protocol.errors import ErrorCode
+
+both_versions = pytest.mark.parametrize("version", [1, 2])
+both_ends = pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
+
+
+@asynccontextmanager
+async def three_brokers() -> AsyncIterator[Cluster]:
+    """Each leads one partition of `t`; broker 1 coordinates."""
+    async with running(3, min_insync_replicas="2") as cluster:
+        await cluster.create([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+        await cluster.create([(1, 2, 3)], topic=STATE)
+        yield cluster
+
+
+async def begun(cluster: Cluster, version: int, *partitions: int) -> Transactor:
+    """A producer that has written a record to each of these partitions."""
+    producer = Transactor(cluster, version=version)
+    assert await producer.patiently(producer.init) is ErrorCode.NONE
+    if version == 1:
+        assert await producer.add(*partitions) == {ErrorCode.NONE}
+    for partition in partitions:
+        assert await producer.write(partition, b"%d" % partition) is ErrorCode.NONE
+    return producer
+
+
+async def lose_coordinator(cluster: Cluster) -> None:
+    """Kill broker 1, and do what a controller does then; nobody leads what it led but transactions."""
+    await cluster[1].crash()
+    await cluster.elect(2, (2, 3), topic=STATE)
+    await cluster.elect(2, (2, 3), index=1)
+
+
+def is_stable(cluster: Cluster) -> bool:
+    """Whether no transaction holds back readers anywhere."""
+    leaders = [cluster[cluster.state(index=index).leader].partition(index=index) for index in range(3)]
+    return all(leader.last_stable_offset == leader.log.log_end_offset for leader in leaders)
+
+
+@both_versions
+@both_ends
+async def test_a_transaction_ends_on_all_brokers(version: int, is_commit: bool) -> None:
+    async with three_brokers() as cluster:
+        producer = await begun(cluster, version, 0, 1, 2)
+        for index in range(3):
+            assert await read_committed(cluster, index) == []
+        assert await producer.end(is_commit=is_commit) is ErrorCode.NONE
+        await producer.until_state("CompleteCommit" if is_commit else "CompleteAbort")
+        assert is_stable(cluster)
+        for index in range(3):
+            assert await read_committed(cluster, index) == ([b"%d" % index] if is_commit else [])
+        # And the next one, by the same producer.
+        if version == 1:
+            assert await producer.add(2) == {ErrorCode.NONE}
+        assert await producer.write(2, b"next") is ErrorCode.NONE
+        assert await producer.end() is ErrorCode.NONE
+        await producer.until_state("CompleteCommit")
+        assert (await read_committed(cluster, 2))[-1] == b"next"
+
+
+async def test_a_partition_that_was_not_added_takes_nothing() -> None:
+    async with three_brokers() as cluster:
+        producer = await begun(cluster, 1, 0)
+        assert await producer.write(1, b"lost") is ErrorCode.TRANSACTION_ABORTABLE
+        assert await producer.write(0, b"more") is ErrorCode.NONE
+        stranger = Transactor(cluster)
+        stranger.producer_id, stranger.epoch = producer.producer_id, producer.epoch + 1
+        assert await stranger.write(1, b"lost") is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert cluster[2].partition(index=1).log.log_end_offset == 0
+
+
+@both_versions
+@both_ends
+async def test_another_coordinator_ends_what_was_decided(version: int, is_commit: bool) -> None:
+    async with three_brokers() as cluster:
+        producer = await begun(cluster, version, 1, 2)
+        # Nobody leads partition 2, so that its marker has to wait.
+        await cluster.elect(-1, (3, 1, 2), index=2)
+        assert await producer.end(is_commit=is_commit) is ErrorCode.NONE
+        assert await producer.state() == ("PrepareCommit" if is_commit else "PrepareAbort")
+        await until(lambda: _is_decided(cluster, 1))
+        former = producer.producer_id, producer.epoch
+        await lose_coordinator(cluster)
+        await producer.until_state("PrepareCommit" if is_commit else "PrepareAbort")
+        await cluster.elect(3, (3, 2), index=2)
+        await producer.until_state("CompleteCommit" if is_commit else "CompleteAbort")
+        assert await read_committed(cluster, 1) == ([b"1"] if is_commit else [])
+        assert await read_committed(cluster, 2) == ([b"2"] if is_commit else [])
+        if version == 1:
+            # The answer may have been lost with the coordinator.
+            assert (producer.producer_id, producer.epoch) == former
+            assert await producer.end(is_commit=is_commit) is ErrorCode.NONE
+
+
+def _is_decided(cluster: Cluster, index: int) -> bool:
+    leader = cluster[cluster.state(index=index).leader].partition(index=index)
+    return leader.last_stable_offset == leader.log.log_end_offset
+
+
+@both_versions
+async def test_an_open_transaction_goes_on_with_another_coordinator(version: int) -> None:
+    async with three_brokers() as cluster:
+        producer = await begun(cluster, version, 1)
+        await lose_coordinator(cluster)
+        await cluster.elect(2, (2, 3), index=0)
+        if version == 1:
+            await producer.until_state("Ongoing")
+            assert await producer.add(0) == {ErrorCode.NONE}
+        assert await producer.patiently(lambda: producer.write(0, b"0")) is ErrorCode.NONE
+        assert await producer.patiently(producer.end) is ErrorCode.NONE
+        await producer.until_state("CompleteCommit")
+        assert await read_committed(cluster, 0) == [b"0"]
+        assert await read_committed(cluster, 1) == [b"1"]
+
+
+async def test_a_former_producer_is_fenced_everywhere() -> None:
+    async with three_brokers() as cluster:
+        former = await begun(cluster, 1, 0, 1, 2)
+        latter = Transactor(cluster)
+        assert await latter.patiently(latter.init) is ErrorCode.NONE
+        assert (latter.producer_id, latter.epoch > former.epoch) == (former.producer_id, True)
+        for index in range(3):
+            assert await former.write(index, b"late") is ErrorCode.INVALID_PRODUCER_EPOCH
+            assert await read_committed(cluster, index) == []
+        assert await former.end() is ErrorCode.PRODUCER_FENCED
+        assert await former.add(1) == {ErrorCode.PRODUCER_FENCED}
+        assert is_stable(cluster)
+
+
+async def test_a_deleted_topic_does_not_keep_a_transaction_open() -> None:
+    from runnel.machines.controller.record import TopicRemoved
+
+    async with three_brokers() as cluster:
+        producer = await begun(cluster, 1, 1)
+        await cluster.commit(TopicRemoved("t"))
+        assert await producer.end() is ErrorCode.NONE
+        await producer.until_state("CompleteCommit")
