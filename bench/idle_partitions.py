@@ -143,7 +143,7 @@ def _free_port() -> int:
 
 def _produce(ports: Sequence[int], count: int) -> None:
     servers = ",".join(f"127.0.0.1:{port}" for port in ports)
-    timeouts_ms = {"request.timeout.ms": 300_000, "message.timeout.ms": 600_000}
+    timeouts_ms = {"socket.timeout.ms": 300_000, "request.timeout.ms": 300_000, "message.timeout.ms": 600_000}
     producer = Producer({"bootstrap.servers": servers, "acks": "1", **timeouts_ms})
     for index in range(count):
         producer.produce(TOPIC, os.urandom(RECORD_BYTES), partition=index)

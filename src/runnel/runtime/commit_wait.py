@@ -31,8 +31,8 @@ class CommitWaits:
         while self._ends and self._ends[0][0] <= high_watermark:
             _end(heappop(self._ends)[2], None)
 
-    def fail(self, code: ErrorCode) -> None:
-        """Tell everybody that nobody knows any more whether it will be committed."""
+    def fail(self, code: ErrorCode | None) -> None:
+        """Tell everybody that nobody knows any more whether it will be committed, or with None that nobody cares."""
         ends, self._ends = self._ends, []
         for _, _, end in ends:
             _end(end, code)

@@ -50,6 +50,10 @@ class IsrKeeper:
             and self._metadata.image.is_live(broker_id)
         )
 
+    def is_live(self, broker_id: int) -> bool:
+        """Whether a broker lives and was admitted."""
+        return self._metadata.image.is_live(broker_id)
+
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Write an ISR of a partition that this broker leads."""
         self._spawn(self._change(partition, partition.leader_epoch, isr))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from runnel.base.clock import Clock
 from runnel.machines.controller.record import PartitionRecord
 from runnel.machines.replica.leader import Beat, LeaderReplica
+from runnel.protocol.errors import ErrorCode
+from runnel.runtime.commit_wait import CommitEnd, CommitWaits
 
 if TYPE_CHECKING:
     from runnel.runtime.partition import Partition
@@ -20,6 +22,10 @@ class IsrDesk(Protocol):
 
     def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a broker may be in an ISR in that epoch of its."""
+        ...
+
+    def is_live(self, broker_id: int) -> bool:
+        """Whether a broker is there."""
         ...
 
     def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
@@ -40,7 +46,7 @@ class ReplicaWorld:
 class Leadership:
     """One partition's leader with its followers, in one leader epoch."""
 
-    __slots__ = ("_partition", "_record", "_unread_bytes", "_world", "machine", "own_end_offset")
+    __slots__ = ("_deletions", "_partition", "_record", "_unread_bytes", "_world", "machine", "own_end_offset")
 
     def __init__(
         self, partition: "Partition", world: ReplicaWorld, record: PartitionRecord, replicas: Sequence[int]
@@ -52,6 +58,7 @@ class Leadership:
         self.own_end_offset = partition.log.log_end_offset if partition.flush_end is None else partition.high_watermark
         # Bytes between the high watermark and the own end.
         self._unread_bytes = 0
+        self._deletions: CommitWaits | None = None  # those who wait until all replicas begin somewhere
         self.machine = LeaderReplica(
             world.broker_id,
             record.leader_epoch,
@@ -72,6 +79,7 @@ class Leadership:
         if record is not self._record:
             self._record = record
             self.machine.on_isr(record.isr, record.elr)
+        self._end_deletions()
 
     def wrote(self, end_offset: int, size_bytes: int) -> None:
         """The log has grown by so many bytes."""
@@ -94,6 +102,7 @@ class Leadership:
         end_offset = partition.log.log_end_offset
         self.machine.on_fetch(follower_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms, beat)
         self.settle()
+        self._end_deletions()
         if follower_id not in self.machine.isr:
             self._let_join(follower_id)
 
@@ -110,6 +119,28 @@ class Leadership:
         """
         for follower_id in self.machine.followers:
             self._let_join(follower_id)
+
+    @property
+    def low_watermark(self) -> int:
+        """From where on all replicas that live have the log."""
+        return self.machine.low_watermark(self._partition.log.log_start_offset, self._world.desk.is_live)
+
+    def when_deleted(self, offset: int) -> CommitEnd | None:
+        """What to wait for until no replica that lives has anything below `offset`; None if none has."""
+        if self.low_watermark >= offset:
+            return None
+        if self._deletions is None:
+            self._deletions = CommitWaits()
+        return self._deletions.add(offset)
+
+    def _end_deletions(self) -> None:
+        if self._deletions is not None:
+            self._deletions.reach(self.low_watermark)
+
+    def end(self, code: ErrorCode | None) -> None:
+        """Another leads, or there are no followers any more; who waits for them hears why."""
+        if self._deletions is not None:
+            self._deletions.fail(code)
 
     def _let_join(self, follower_id: int) -> None:
         is_eligible = self._world.desk.is_eligible

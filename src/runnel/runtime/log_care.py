@@ -72,7 +72,7 @@ class LogCare:
         now_ms = self._clock.now_ms()
         for number, partition in enumerate(self.online()):
             try:
-                partition.log.apply_retention(now_ms, partition.high_watermark)
+                partition.apply_retention(now_ms)
                 if partition.log.folder.deletions.is_leaving(partition.log.directory):
                     await self._in_folder_worker(partial(delete_files, partition.log))
             except StorageError as error:

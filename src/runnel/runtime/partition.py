@@ -131,14 +131,14 @@ class Partition:
             return
         if not self.is_leader or record.leader_epoch != self.leader_epoch:
             self.epoch_start_offset = self.log.log_end_offset
-            self._leadership = None
+            self._drop_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.is_leader = True
         self.is_replicated = len(replicas) > 1
         self._note(record)
         self._min_isr = min(self.config.min_insync_replicas, len(replicas))
         self._refusal = None
         if len(replicas) == 1 and len(record.isr) == 1:
-            self._leadership = None
+            self._drop_leadership(None)
             if self.flush_end is None:
                 self.commit(self.log.log_end_offset, 0)
         elif self._leadership is None:
@@ -159,11 +159,16 @@ class Partition:
         self._note(record)
         self.is_leader = False
         self.is_replicated = True
-        self._leadership = None
+        self._drop_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.guards.clear()
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.disturb()
+
+    def _drop_leadership(self, code: ErrorCode | None) -> None:
+        leadership, self._leadership = self._leadership, None
+        if leadership is not None:
+            leadership.end(code)
 
     def _fail_commits(self, code: ErrorCode) -> None:
         if self._commits is not None:
@@ -339,15 +344,31 @@ class Partition:
                 return found
 
     def delete_records(self, before_offset: int) -> int:
-        """Let everything below `before_offset` go; the new low watermark."""
+        """Let everything below `before_offset` go, or with -1 everything that is committed; up to where."""
         if self._refusal is not None:
             raise self._refused()
         if before_offset == -1:
             before_offset = self.high_watermark
         if not 0 <= before_offset <= self.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the high watermark of {self.name} is {self.high_watermark}")
-        self.log.advance_log_start(before_offset)
-        return self.log.log_start_offset
+        if before_offset > self.log.log_start_offset:
+            self.log.advance_log_start(before_offset)
+            # Somebody waits until the followers have let go, too.
+            for waiter in tuple(self._end_waiters):
+                waiter.disturbed()
+        return before_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """From where on all replicas that live have the log, as far as this broker knows."""
+        return self.log.log_start_offset if self._leadership is None else self._leadership.low_watermark
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Let old segments leave the log; followers hear of that with their next fetch."""
+        log_start_offset = self.log.log_start_offset
+        self.log.apply_retention(now_ms, self.high_watermark)
+        if self.log.log_start_offset != log_start_offset:
+            _tell(self._waiters, 0)
 
     # Following
 
@@ -398,7 +419,7 @@ class Partition:
         """Take no more records, because the topic is gone; some who hold this partition do not know yet."""
         self.is_retired = True
         self.is_leader = False
-        self._leadership = None
+        self._drop_leadership(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._fail_commits(self._refusal)
         self.disturb()

@@ -32,6 +32,9 @@ class Desk:
     def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         return self.epochs.get(broker_id) == broker_epoch
 
+    def is_live(self, _broker_id: int) -> bool:
+        return True
+
     def propose(self, _partition: Partition, isr: tuple[int, ...]) -> None:
         self.proposed.append(isr)
 

@@ -1,0 +1,108 @@
+"""Records that are deleted on a leader are deleted on its followers, too."""
+
+import asyncio
+
+from tests.unit.server.replication.cluster import Cluster, running, until
+
+from runnel.machines.controller.record import TopicRecord
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.offset import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+    DeleteRecordsResponse,
+)
+
+
+async def delete(cluster: Cluster, leader: int, offset: int, *, timeout_ms: int = 20_000) -> tuple[int, int]:
+    """The error and the low watermark that a client is told."""
+    connection = await cluster[leader].ask()
+    try:
+        asked = DeleteRecordsRequestPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+        response = await connection.request(request, DeleteRecordsResponse)
+        (answer,) = response.topics[0].partitions
+        return answer.error_code, answer.low_watermark
+    finally:
+        await connection.close()
+
+
+def starts(cluster: Cluster, *brokers: int) -> list[int]:
+    return [cluster[broker].partition().log.log_start_offset for broker in brokers]
+
+
+async def fill(cluster: Cluster) -> None:
+    for number in range(4):
+        assert (await cluster.produce(1, b"%d" % number)).error_code == 0
+
+
+async def test_deletion_waits_until_all_replicas_have_deleted() -> None:
+    # Nobody waits for the next fetch, which is a minute away.
+    async with running(3, replica_fetch_wait_max_ms="60000", replica_lag_time_max_ms="60000") as cluster:
+        await cluster.create()
+        await fill(cluster)
+        assert await delete(cluster, 1, 2) == (ErrorCode.NONE, 2)
+        assert starts(cluster, 1, 2, 3) == [2, 2, 2]
+        assert await delete(cluster, 1, 1) == (ErrorCode.NONE, 2)
+        assert await delete(cluster, 1, -1) == (ErrorCode.NONE, 4)
+        assert starts(cluster, 1, 2, 3) == [4, 4, 4]
+
+
+async def test_deletion_times_out_when_a_live_replica_does_not_hear_of_it() -> None:
+    async with running(3) as cluster:
+        await cluster.create()
+        await fill(cluster)
+        assert cluster[3].server is not None
+        await cluster[3].server.broker.fetchers.stop()
+        assert await delete(cluster, 1, 2, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert starts(cluster, 1, 3) == [2, 0]
+
+
+async def test_deletion_does_not_wait_for_a_broker_that_is_gone() -> None:
+    async with running(3, replica_lag_time_max_ms="800") as cluster:
+        await cluster.create()
+        await fill(cluster)
+        await cluster[3].stop()
+        assert await delete(cluster, 1, 2) == (ErrorCode.NONE, 2)
+        assert starts(cluster, 1, 2) == [2, 2]
+
+
+async def test_who_waits_for_a_deletion_hears_that_another_leads() -> None:
+    async with running(3) as cluster:
+        await cluster.create()
+        await fill(cluster)
+        assert cluster[3].server is not None
+        await cluster[3].server.broker.fetchers.stop()
+        waiting = asyncio.create_task(delete(cluster, 1, 2))
+        await until(lambda: starts(cluster, 1, 2) == [2, 2])
+        await cluster.elect(2, (1, 2))
+        assert await waiting == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+async def test_deletion_does_not_wait_for_a_replica_that_is_no_more() -> None:
+    async with running(2, replica_lag_time_max_ms="800") as cluster:
+        topic_id = await cluster.create([(1, 2)])
+        await fill(cluster)
+        assert cluster[2].server is not None
+        await cluster[2].server.broker.fetchers.stop()
+        waiting = asyncio.create_task(delete(cluster, 1, 2))
+        await until(lambda: starts(cluster, 1) == [2])
+        await cluster.commit(TopicRecord("t", topic_id, ((1,),)))
+        assert await waiting == (ErrorCode.NONE, 2)
+
+
+async def test_what_retention_deletes_is_deleted_on_followers_without_new_records() -> None:
+    async with running(2) as cluster:
+        await cluster.create([(1, 2)], retention_ms="1000")
+        await fill(cluster)
+        await until(lambda: cluster[2].partition().high_watermark == 4)
+        assert starts(cluster, 1, 2) == [0, 0]
+        assert cluster[1].server is not None
+        await cluster[1].server.broker.care.apply_retention()
+        (log_start_offset,) = starts(cluster, 1)
+        assert log_start_offset > 0
+        await until(lambda: starts(cluster, 2) == [log_start_offset])
+        leadership = cluster[1].partition().leadership
+        assert leadership is not None
+        await until(lambda: leadership.low_watermark == log_start_offset)
