@@ -36,6 +36,7 @@ COMMANDS = {
     "consume": Lazy("runnel.cli.consume", "consume", "Print the records of a topic."),
     "log": Lazy("runnel.cli.log", "log", "Look into the files of a log, and check them."),
     "group": Lazy("runnel.cli.group", "group", "List, describe, reset and delete consumer groups."),
+    "transaction": Lazy("runnel.cli.transaction", "transaction", "List, describe and abort transactions."),
     "reassign": Lazy("runnel.cli.reassign", "reassign", "Move partitions to other brokers."),
     "pipeline": Lazy("runnel.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
 }
