@@ -11,6 +11,8 @@ from runnel.cli.option import broker_options, json_option, run_with_cluster
 from runnel.cli.output import write_json, write_line, write_table
 
 if TYPE_CHECKING:
+    from runnel.cli.reassign_watch import Moves
+    from runnel.client.admin import Admin
     from runnel.client.admin_reassignment import Reassignment
     from runnel.client.cluster import Cluster
     from runnel.client.metadata import ClusterView, Topic
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 Plan = Mapping["TopicPartition", tuple[int, ...]]
 
+_PRESERVE_OPTION = click.option(
+    "--preserve-throttles", is_flag=True, help="Leave what --throttle has set, even when all is done."
+)
 _PLAN_ARGUMENT = click.argument("plan", type=click.File("r", encoding="utf-8"), metavar="FILE")
 
 
@@ -91,11 +96,18 @@ def _placed(
 @reassign.command()
 @_PLAN_ARGUMENT
 @click.option("--keep-replication-factor", is_flag=True, help="Refuse what would change the number of copies.")
+@click.option(
+    "--throttle",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="How many bytes a second each broker may send and fetch for it; `verify` takes that back.",
+)
 @json_option
 @broker_options
 def execute(
     plan: IO[str],
     keep_replication_factor: bool,
+    throttle: int | None,
     as_json: bool,
     bootstrap_server: str | None,
     command_config: Path | None,
@@ -106,18 +118,55 @@ def execute(
     wanted = read_plan(plan)
 
     async def ask(cluster: "Cluster") -> "dict[TopicPartition, ApiError | None]":
-        return await Admin(cluster).alter_partition_reassignments(
-            wanted, keep_replication_factor=keep_replication_factor
-        )
+        admin = Admin(cluster)
+        if throttle is not None:
+            # First, so that nothing goes faster for a moment.
+            await _hold_back(admin, wanted, throttle)
+        return await admin.alter_partition_reassignments(wanted, keep_replication_factor=keep_replication_factor)
 
     _report("begun", run_with_cluster(bootstrap_server, command_config, ask), as_json)
 
 
+async def _hold_back(admin: "Admin", plan: Plan, bytes_per_second: int) -> None:
+    from runnel.client.metadata import Topic
+    from runnel.client.reassignment_throttle import find_throttled, set_throttle
+    from runnel.client.topic_partition import TopicPartition
+
+    moving = await admin.list_partition_reassignments()
+    topics = await admin.describe_topics({name for name, _ in (*plan, *moving)})
+    now = {
+        TopicPartition(name, partition.index): partition.replicas
+        for name, topic in topics.items()
+        if isinstance(topic, Topic)
+        for partition in topic.partitions
+    }
+    await set_throttle(admin, find_throttled(now, moving, plan), bytes_per_second)
+
+
+async def _let_go(admin: "Admin", plan: Plan, *, is_kept: bool) -> bool:
+    """Hold nobody back any more, once nothing of a plan is on its way; whether anybody was held back."""
+    from runnel.client.reassignment_throttle import clear_throttle
+
+    moving = await admin.list_partition_reassignments()
+    if is_kept or any(partition in moving for partition in plan):
+        return False
+    # Other plans may be under way at the same rate, and their topics say so. Unlike Kafka's tool we leave it to them.
+    topics = {name for name, _ in plan} - {name for name, _ in moving}
+    return await clear_throttle(admin, sorted(topics), with_rates=not moving)
+
+
 @reassign.command()
 @_PLAN_ARGUMENT
+@_PRESERVE_OPTION
 @json_option
 @broker_options
-def cancel(plan: IO[str], as_json: bool, bootstrap_server: str | None, command_config: Path | None) -> None:
+def cancel(
+    plan: IO[str],
+    preserve_throttles: bool,
+    as_json: bool,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+) -> None:
     """Call back the partitions that FILE names; those that are there already stay."""
     from runnel.client.admin import Admin
     from runnel.protocol.errors import ErrorCode
@@ -125,7 +174,10 @@ def cancel(plan: IO[str], as_json: bool, bootstrap_server: str | None, command_c
     wanted = read_plan(plan)
 
     async def ask(cluster: "Cluster") -> "dict[TopicPartition, ApiError | None]":
-        return await Admin(cluster).alter_partition_reassignments(dict.fromkeys(wanted))
+        admin = Admin(cluster)
+        outcomes = await admin.alter_partition_reassignments(dict.fromkeys(wanted))
+        await _let_go(admin, wanted, is_kept=preserve_throttles)
+        return outcomes
 
     outcomes = run_with_cluster(bootstrap_server, command_config, ask)
     there = {partition for partition, error in outcomes.items() if _is(error, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)}
@@ -138,27 +190,53 @@ def _is(error: "ApiError | None", code: int) -> bool:
 
 @reassign.command()
 @_PLAN_ARGUMENT
+@_PRESERVE_OPTION
+@click.option("--wait", is_flag=True, help="Show how far it is until nothing of it is on its way any more.")
 @json_option
 @broker_options
-def verify(plan: IO[str], as_json: bool, bootstrap_server: str | None, command_config: Path | None) -> None:
-    """Say how far the plan in FILE is; the exit status is 0 when all of it is done."""
+def verify(
+    plan: IO[str],
+    preserve_throttles: bool,
+    wait: bool,
+    as_json: bool,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+) -> None:
+    """Say how far the plan in FILE is; the exit status is 0 when all of it is done.
+
+    When nothing of it is on its way, what `execute --throttle` has set is taken back.
+    """
+    from runnel.cli.reassign_watch import watch
     from runnel.client.admin import Admin
 
     wanted = read_plan(plan)
 
-    async def ask(cluster: "Cluster") -> "tuple[dict[str, Any], dict[TopicPartition, Reassignment]]":
+    async def ask(cluster: "Cluster") -> "tuple[dict[str, Any], Moves]":
+        moves = await watch(cluster, wanted, is_waiting=wait)
         admin = Admin(cluster)
         topics = await admin.describe_topics({name for name, _ in wanted})
-        return topics, await admin.list_partition_reassignments()
+        await _let_go(admin, wanted, is_kept=preserve_throttles)
+        return topics, moves
 
-    topics, moving = run_with_cluster(bootstrap_server, command_config, ask)
-    states = {each: _state(topics[each.topic], each, replicas, moving) for each, replicas in wanted.items()}
+    topics, moves = run_with_cluster(bootstrap_server, command_config, ask)
+    states = {each: _state(topics[each.topic], each, replicas, moves.moving) for each, replicas in wanted.items()}
     if as_json:
-        write_json([{"topic": topic, "partition": index, "state": state} for (topic, index), state in states.items()])
+        write_json(
+            [
+                {"topic": topic, "partition": index, "state": state, "progress": moves.progress.get(each)}
+                for each, state in states.items()
+                for topic, index in [each]
+            ]
+        )
     else:
-        write_table(("partition", "state"), [(f"{topic}-{index}", state) for (topic, index), state in states.items()])
+        rows = [(str(each), _with_progress(state, moves.progress.get(each))) for each, state in states.items()]
+        write_table(("partition", "state"), rows)
     if set(states.values()) != {"done"}:
         raise click.exceptions.Exit(1)
+
+
+def _with_progress(state: str, progress: float | None) -> str:
+    return state if progress is None else f"{state}, {progress:.0%}"
 
 
 def _state(

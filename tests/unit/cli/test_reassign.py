@@ -8,11 +8,14 @@ from uuid import UUID
 
 import pytest
 
+import runnel
 from runnel.cli.reassign import _placed, _state
+from runnel.client.admin import ResourceType
 from runnel.client.admin_reassignment import Reassignment
 from runnel.client.metadata import Partition, Topic
 from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -86,3 +89,23 @@ def test_how_far_a_partition_is() -> None:
     assert _state(topic, there, (2, 1), {}) == "elsewhere"
     assert _state(topic, there, (1, 2), {there: Reassignment((1, 2), (2,), ())}) == "on its way"
     assert _state(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), there, (1,), {}) == "not there"
+
+
+def test_throttles_go_when_nothing_is_on_its_way(run: Run, runnel_broker: Broker, topic: str, tmp_path: Path) -> None:
+    run("topic", "create", topic)
+    file = plan(tmp_path, (topic, 0, [1]))
+    assert run("reassign", "execute", file, "--throttle", "1000")[0] == 0  # nobody moves, so nobody is held back
+    option = "leader.replication.throttled.replicas"
+    with runnel.Admin(runnel_broker.bootstrap_servers) as admin:
+
+        def is_throttled() -> bool:
+            configs = {config.name: config for config in admin.describe_configs(ResourceType.TOPIC, topic)}
+            return not configs[option].is_default
+
+        assert not is_throttled()
+        for command, is_kept in (("verify", True), ("verify", False), ("cancel", True), ("cancel", False)):
+            admin.alter_configs(ResourceType.TOPIC, topic, {option: "0:1"})
+            assert run("reassign", command, file, *(["--preserve-throttles"] if is_kept else []))[0] == 0
+            assert is_throttled() is is_kept
+    assert run("reassign", "execute", file, "--throttle", "0")[0] == 2
+    assert json.loads(run("reassign", "verify", file, "--wait", "--json")[1])[0]["progress"] is None
