@@ -242,6 +242,7 @@ class Transactions:
     def on_given_up(self, batch: Batch, error: Exception) -> None:
         """A transaction of which a record is not written cannot be committed."""
         if self.state.phase not in SENDING:
+            self.state.needs_epoch |= batch.has_sequence
             return
         verdict = judge_batch(error.code) if isinstance(error, ApiError) else Verdict.ABORT
         self._apply(verdict, error, f"{_count(batch.record_count)} for {batch.target} not written")
@@ -343,6 +344,9 @@ class Transactions:
             reason = ClientError(f"the producer cannot go on: {what}: {error}; close it and make another")
         elif isinstance(error, ApiError) and error.code in _NOT_IN_GROUP:
             reason = CommitFailed(f"the group has gone on without this consumer: {error}; abort the transaction")
+        elif isinstance(error, ApiError) and error.code is ErrorCode.INVALID_TXN_STATE:
+            limit = "" if self._is_two_phase else f", as after transaction_timeout_ms ({self._timeout_ms})"
+            reason = TransactionFailed(f"the coordinator does not have the transaction open any more{limit}: {error}")
         else:
             reason = TransactionFailed(f"the transaction has to be aborted: {what}: {error}")
         _because(reason, error)
@@ -372,6 +376,7 @@ class Transactions:
         """Give up what was not sent, so that nobody waits for it."""
         dropped = self._outbox.drop_unsent()
         for batch in dropped:
+            self.state.needs_epoch |= batch.has_sequence
             batch.fail(error)
         if dropped:
             self._outbox.tell_progress()

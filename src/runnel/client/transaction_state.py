@@ -205,6 +205,7 @@ _FENCED = frozenset(
 _ABORTABLE = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.INVALID_TXN_STATE,  # it was aborted already, by its time-out; asking for that tells the next epoch
         ErrorCode.UNKNOWN_PRODUCER_ID,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,

@@ -123,7 +123,7 @@ def test_the_first_generation_adds_a_partition_before() -> None:
         (ErrorCode.TRANSACTION_ABORTABLE, Verdict.ABORT, Verdict.BREAK, Verdict.ABORT),
         (ErrorCode.UNKNOWN_PRODUCER_ID, Verdict.ABORT, Verdict.BREAK, Verdict.ABORT),
         (ErrorCode.ILLEGAL_GENERATION, Verdict.ABORT, Verdict.BREAK, Verdict.ABORT),
-        (ErrorCode.INVALID_TXN_STATE, Verdict.BREAK, Verdict.BREAK, Verdict.ABORT),
+        (ErrorCode.INVALID_TXN_STATE, Verdict.ABORT, Verdict.BREAK, Verdict.ABORT),
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Verdict.BREAK, Verdict.BREAK, Verdict.BREAK),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Verdict.BREAK, Verdict.BREAK, Verdict.ABORT),
         (ErrorCode.MESSAGE_TOO_LARGE, Verdict.BREAK, Verdict.BREAK, Verdict.ABORT),
