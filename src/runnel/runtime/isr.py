@@ -38,6 +38,8 @@ class IsrKeeper:
         self._partitions = partitions
         self._turns = asyncio.Semaphore(ISR_CHANGES_AT_ONCE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watched: dict[Partition, None] = {}
+        self._has_failed_disk = False
         self._resigning: set[Partition] = set()
 
     def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
@@ -67,7 +69,8 @@ class IsrKeeper:
         """Look for followers that do not keep up, for ever."""
         while True:
             await asyncio.sleep(self._lag_max_ms / 2000)
-            self.resign()
+            if self._has_failed_disk:
+                self.resign()
             self.shrink()
             self.grow()
 
@@ -81,15 +84,24 @@ class IsrKeeper:
         for leadership in self._incomplete():
             leadership.grow()
 
+    def watch(self, partition: Partition) -> None:
+        """Look at the ISR of a partition now and then, until all followers are in sync and have everything."""
+        self._watched[partition] = None
+
     def _incomplete(self) -> Iterator[Leadership]:
-        for partition in self._partitions():
+        for partition in tuple(self._watched):
             leadership = partition.leadership
+            if leadership is None or leadership.is_complete:
+                del self._watched[partition]
+                if leadership is not None:
+                    leadership.is_watched = False
             # Nobody can follow a disk that has failed, which is no reason to be alone in the ISR.
-            if leadership is not None and not leadership.is_complete and not partition.is_offline:
+            elif not partition.is_offline:
                 yield leadership
 
     def resign(self) -> None:
-        """Have others elected for what this broker leads on a disk that has failed."""
+        """Have others elected for what this broker leads on a disk that has failed, now and whenever they can be."""
+        self._has_failed_disk = True
         for partition in self._partitions():
             if partition.leadership is not None and partition.is_offline and partition not in self._resigning:
                 self._resigning.add(partition)

@@ -28,6 +28,10 @@ class IsrDesk(Protocol):
         """Whether a broker is there."""
         ...
 
+    def watch(self, partition: "Partition") -> None:
+        """Look at the ISR of a partition now and then, until all followers are in sync and have everything."""
+        ...
+
     def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
         """Have the ISR changed; the image will tell."""
         ...
@@ -46,7 +50,16 @@ class ReplicaWorld:
 class Leadership:
     """One partition's leader with its followers, in one leader epoch."""
 
-    __slots__ = ("_deletions", "_partition", "_record", "_unread_bytes", "_world", "machine", "own_end_offset")
+    __slots__ = (
+        "_deletions",
+        "_partition",
+        "_record",
+        "_unread_bytes",
+        "_world",
+        "is_watched",
+        "machine",
+        "own_end_offset",
+    )
 
     def __init__(
         self, partition: "Partition", world: ReplicaWorld, record: PartitionRecord, replicas: Sequence[int]
@@ -58,6 +71,7 @@ class Leadership:
         self.own_end_offset = partition.log.log_end_offset if partition.flush_end is None else partition.high_watermark
         # Bytes between the high watermark and the own end.
         self._unread_bytes = 0
+        self.is_watched = False  # whether somebody looks at the ISR now and then
         self._deletions: CommitWaits | None = None  # those who wait until all replicas begin somewhere
         self.machine = LeaderReplica(
             world.broker_id,
@@ -70,6 +84,12 @@ class Leadership:
             lag_max_ms=world.lag_max_ms,
             now_ms=world.clock.monotonic_ms(),
         )
+        self._watch()
+
+    def _watch(self) -> None:
+        if not self.is_watched:
+            self.is_watched = True
+            self._world.desk.watch(self._partition)
 
     def update(self, record: PartitionRecord, replicas: Sequence[int]) -> None:
         """The image tells something new of the same epoch."""
@@ -79,10 +99,12 @@ class Leadership:
         if record is not self._record:
             self._record = record
             self.machine.on_isr(record.isr, record.elr)
+        self._watch()
         self._end_deletions()
 
     def wrote(self, end_offset: int, size_bytes: int) -> None:
         """The log has grown by so many bytes."""
+        self._watch()
         self.machine.on_append(self.own_end_offset)
         self.own_end_offset = end_offset
         self._unread_bytes += size_bytes
@@ -101,6 +123,8 @@ class Leadership:
         now_ms = world.clock.monotonic_ms()
         end_offset = partition.log.log_end_offset
         self.machine.on_fetch(follower_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms, beat)
+        if fetch_offset < end_offset:
+            self._watch()
         self.settle()
         self._end_deletions()
         if follower_id not in self.machine.isr:
@@ -171,4 +195,4 @@ class Leadership:
             # Which bytes these are nobody knows without reading; readers who wait for some are content with a guess.
             size_bytes = self._unread_bytes * (offset - before) // max(own_end - before, 1)
             self._unread_bytes -= size_bytes
-        partition.commit(offset, size_bytes)
+        partition.advance(offset, size_bytes)

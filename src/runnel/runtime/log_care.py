@@ -93,13 +93,17 @@ class LogCare:
 
     async def checkpoint_high_watermarks(self) -> None:
         """Remember how far replicated partitions are committed, so that a restart shows no less of them."""
+        moved = set(self._replicas.moved)
+        if not moved:
+            return
+        self._replicas.moved.clear()
         offsets = {
             (partition.topic, partition.index): partition.high_watermark
             for partition in self._replicas.all()
             if partition.is_replicated
         }
-        if offsets:
-            await self._in_folders(lambda log_dir: log_dir.write_high_watermarks(offsets))
+        if offsets and not await self._in_folders(lambda log_dir: log_dir.write_high_watermarks(offsets)):
+            self._replicas.moved |= moved
 
     async def expire_producers(self) -> None:
         """Forget producers that have not written for a long time."""
@@ -128,7 +132,9 @@ class LogCare:
         else:
             storage.end_flush(flush)
 
-    async def _in_folders(self, action: Callable[[LogDir], object]) -> None:
+    async def _in_folders(self, action: Callable[[LogDir], object]) -> bool:
+        """Do something in each folder that works; whether nothing failed."""
+        is_done = True
         for log_dir in self._log_dirs:
             if log_dir.is_offline:
                 continue
@@ -136,6 +142,8 @@ class LogCare:
                 await self._in_folder_worker(partial(action, log_dir))
             except StorageError as error:
                 log.error("%s: %s", log_dir.path, error)
+                is_done = False
+        return is_done
 
     async def _in_folder_worker(self, action: Callable[[], object]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._folder_worker, action)

@@ -130,8 +130,10 @@ class LogCompaction:
         self.overdue_ms = 0
         for partition in self._online():
             storage = partition.log
+            if not storage.config.cleanup_policy_compact:
+                continue
             logs.add(storage)
-            if not storage.config.cleanup_policy_compact or storage in self._running or storage in self._uncleanable:
+            if storage in self._running or storage in self._uncleanable:
                 continue
             if self._resting.get(storage, 0) > resting_now_ms:
                 continue

@@ -80,11 +80,12 @@ class Partition:
         *,
         high_watermark: int | None = None,
         lease: Lease | None = None,
+        moved: "set[Partition] | None" = None,
     ) -> None:
         """`worker` waits for the disk, in lookups by time and where `flush.messages` wants a flush.
 
         `high_watermark` is what was known to be committed; None where that is all there is. Without a `lease` nobody
-        else can be elected.
+        else can be elected. `moved` takes the partition in when its high watermark has to be written down again.
         """
         self.topic = topic
         self.topic_id = topic_id
@@ -105,6 +106,7 @@ class Partition:
         self._leadership: Leadership | None = None
         self._refusal: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._lease = lease
+        self._moved = moved
         # Told in the order in which they came.
         self._waiters: dict[AppendWaiter, None] = {}
         self._end_waiters: dict[AppendWaiter, None] = {}
@@ -176,6 +178,11 @@ class Partition:
 
     def _note(self, record: PartitionRecord) -> None:
         self.leader_id, self.leader_epoch, self.isr = record.leader, record.leader_epoch, record.isr
+        self._note_move()
+
+    def _note_move(self) -> None:
+        if self._moved is not None:
+            self._moved.add(self)
 
     @property
     def leadership(self) -> Leadership | None:
@@ -396,12 +403,13 @@ class Partition:
                 *(self.name, self.high_watermark, self.log.log_end_offset),
             )
             self.high_watermark = self.log.log_end_offset
+            self._note_move()
 
     def learn(self, high_watermark: int, log_start_offset: int) -> None:
         """What the leader says of its log: how far it is committed, and where it begins."""
         offset = min(high_watermark, self.log.log_end_offset)
         if offset > self.high_watermark:
-            self.commit(offset, MANY_BYTES)
+            self.advance(offset, MANY_BYTES)
         if log_start_offset > self.log.log_start_offset:
             self.log.advance_log_start(min(log_start_offset, self.high_watermark))
 
@@ -451,6 +459,11 @@ class Partition:
             log.info("%s can be written again", self.name)
             self._failing = False
         return base_offset
+
+    def advance(self, offset: int, size_bytes: int) -> None:
+        """Commit up to `offset` what other replicas have, too."""
+        self.commit(offset, size_bytes)
+        self._note_move()
 
     def commit(self, offset: int, size_bytes: int) -> None:
         """Let everybody read up to `offset`, which is about so many bytes more."""

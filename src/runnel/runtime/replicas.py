@@ -79,6 +79,8 @@ class Replicas:
         self._high_watermarks: Mapping[tuple[str, int], int] | None = None
         self._role_listeners: list[Callable[[Partition], None]] = []
         self._topics: dict[str, dict[int, Partition]] = {}
+        # Whose high watermarks have to be written down again, if they are replicated.
+        self.moved: set[Partition] = set()
         self._changes: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
         self._told: set[tuple[str, int]] = set()  # logs that could not be opened, of which the log file knows
 
@@ -193,6 +195,7 @@ class Replicas:
 
     def _retire(self, partition: Partition) -> None:
         self._following.leave(partition)
+        self.moved.add(partition)
         partition.retire()
         self._tell_role(partition)
 
@@ -210,6 +213,7 @@ class Replicas:
                 *(topic.name, topic.topic_id, index, storage, config, self._flush_worker),
                 high_watermark=high_watermark,
                 lease=self._lease,
+                moved=self.moved,
             )
 
     def _known_high_watermark(self, topic: Topic, index: int) -> int | None:

@@ -76,7 +76,9 @@ def delete_files(log: RetainedLog) -> None:
 
 def first_file_offset(log: RetainedLog) -> int:
     """Where the log would begin if all segments counted whose files still have their names."""
-    return (log.folder.deletions.leaving(log.directory) or log.segments)[0].base_offset
+    deletions = log.folder.deletions
+    leaving = deletions.leaving(log.directory) if deletions.is_leaving(log.directory) else None
+    return (leaving or log.segments)[0].base_offset
 
 
 def _count_below_start(log: RetainedLog) -> int:

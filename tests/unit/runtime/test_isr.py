@@ -223,3 +223,20 @@ async def test_who_is_eligible() -> None:
     assert not world.keeper.is_eligible(2, EPOCH)
     await world.others.commit([BrokerAdmitted(3, 5)])
     assert not world.keeper.is_eligible(3, EPOCH)
+
+
+async def test_isrs_are_looked_at_until_all_followers_are_in_sync_and_have_everything() -> None:
+    world = World()
+    await world.begin((1, 2, 3))
+    assert list(world.keeper._incomplete()) == [world.partition.leadership]
+    for follower_id in (2, 3):
+        world.bench.fetch(follower_id, 0, broker_epoch=EPOCH)
+    assert list(world.keeper._incomplete()) == []
+    world.bench.append(b"a")
+    assert list(world.keeper._incomplete()) == [world.partition.leadership]
+    for follower_id in (2, 3):
+        world.bench.fetch(follower_id, 1, broker_epoch=EPOCH)
+    assert list(world.keeper._incomplete()) == []
+    # One that comes back with less.
+    world.bench.fetch(3, 0, broker_epoch=EPOCH)
+    assert list(world.keeper._incomplete()) == [world.partition.leadership]

@@ -6,6 +6,7 @@ from threading import current_thread
 
 import pytest
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
+from tests.unit.server.replication.cluster import running, until
 
 from runnel.machines.controller.topic import NewTopic
 from runnel.records.batch import read_header
@@ -206,3 +207,25 @@ async def test_care_that_fails_once_is_taken_up_again(caplog: pytest.LogCaptureF
     await asyncio.wait_for(third.wait(), 5)
     task.cancel()
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_high_watermarks_are_written_when_one_has_moved() -> None:
+    async with running(2, replica_high_watermark_checkpoint_interval_ms="3600000") as cluster:
+        await cluster.create([(1, 2)])
+        broker, path = cluster[2].server.broker, "/data-2/replication-offset-checkpoint"
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        await until(lambda: cluster[2].partition().high_watermark == 1)
+        await broker.care.checkpoint_high_watermarks()
+        assert cluster[2].fs.read_file(path) == b"0\n1\nt 0 1\n"
+        cluster[2].fs.remove(path)
+        await broker.care.checkpoint_high_watermarks()
+        assert cluster[2].fs.read_file(path) is None
+        cluster[2].fs.hook = lambda _number, _operation, name: (
+            OSError(28, "full") if "offset-checkpoint" in name else None
+        )
+        assert (await cluster.produce(1, b"b")).error_code == 0
+        await until(lambda: cluster[2].partition().high_watermark == 2)
+        await broker.care.checkpoint_high_watermarks()
+        cluster[2].fs.hook = None
+        await broker.care.checkpoint_high_watermarks()
+        assert cluster[2].fs.read_file(path) == b"0\n1\nt 0 2\n"

@@ -31,6 +31,9 @@ class NoDesk:
     def is_live(self, _broker_id: int) -> bool:
         return True
 
+    def watch(self, _partition: Partition) -> None:
+        """Nobody looks."""
+
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         raise AssertionError((partition.name, isr))
 

@@ -35,6 +35,9 @@ class Desk:
     def is_live(self, _broker_id: int) -> bool:
         return True
 
+    def watch(self, _partition: Partition) -> None:
+        """Nobody looks."""
+
     def propose(self, _partition: Partition, isr: tuple[int, ...]) -> None:
         self.proposed.append(isr)
 
