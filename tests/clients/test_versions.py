@@ -16,7 +16,7 @@ from tests.clients.ask.asker import Asker, creatable, eventually, filled, produc
 from tests.clients.ask.fetch import fetch_fields
 from tests.clients.ask.group import new_group
 from tests.clients.ask.group_offset import commit, commit_fields, shared_topic
-from tests.clients.ask.transaction import sensible_fields
+from tests.clients.ask.transaction_step import sensible_fields
 from tests.clients.raw import batch, message_class
 
 pytestmark = pytest.mark.xdist_group("versions")

@@ -13,6 +13,7 @@ from tests.clients.ask import (
     sequence,
     timestamp,
     topic,
+    transaction,
 )
 from tests.clients.ask.asker import QUESTIONS, Asker
 
@@ -31,4 +32,5 @@ __all__ = [
     "sequence",
     "timestamp",
     "topic",
+    "transaction",
 ]
