@@ -204,6 +204,16 @@ SPARK_WRITE_BYTES = 4 * MIB
 # Spark: clusters that a Python worker stays connected to between micro-batches. Jobs talk to one or two.
 SPARK_CLUSTERS_KEPT_MAX = 16
 
+# Spark: runs of queries for which a Python worker remembers the transactional ids it has used. A worker serves a few
+# queries, each of which has a new run when it is restarted; beyond this it takes a new name.
+SPARK_RUNS_KEPT_MAX = 256
+
+# Spark: partitions of the topic with the decisions about micro-batches, so that queries seldom wait for each other.
+SPARK_DECISION_PARTITIONS = 8
+
+# Spark: transactions of one micro-batch that are ended at the same time.
+SPARK_ENDS_IN_FLIGHT_MAX = 16
+
 # Spark: a flow whose Python process started too late for Spark is started again so often. A busy machine has room
 # again by then, and a Python that cannot start at all is told of within a minute.
 PIPELINE_RESTARTS_MAX = 3

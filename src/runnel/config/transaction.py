@@ -39,9 +39,10 @@ class TransactionOptions:
     )
     transaction_two_phase_commit_enable = boolean(
         "transaction.two.phase.commit.enable",
-        False,
+        True,
         "Whether a producer may leave the decision about its transactions to somebody else (KIP-939). Such "
-        "transactions have no time-out, and hold back readers of committed records until they are decided.",
+        "transactions have no time-out, and hold back readers of committed records until they are decided. Kafka's "
+        "default is false; pipelines on Spark write exactly once by this.",
         importance=Importance.LOW,
     )
     transaction_partition_verification_enable = boolean(

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.isolation import Isolation
 from runnel.client.setting import ClientSettings as AnySettings
-from runnel.client.setting import ProducerSettings
+from runnel.client.setting import ProducerSettings, SettingValue
 from runnel.config.error import ConfigError, InvalidConfigError
 from runnel.spark.error import OptionError
 
 PREFIX = "kafka."
 BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
+
+TRANSACTIONAL: dict[str, SettingValue] = {"transaction.two.phase.commit.enable": True}
+"""What a producer needs beside a name, so that its transactions can be prepared."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -64,7 +67,8 @@ _FORBIDDEN = {
     "enable.auto.commit": "the query's checkpoint holds its position; nothing is committed to a group",
     "interceptor.classes": "interceptors are Java classes, and may change records on their way",
     "partitioner.class": "partitioners are Java classes; use the column partition",
-    "transactional.id": "writing is at least once, without transactions",
+    "transactional.id": "set option delivery to exactly-once, which names transactions itself",
+    "transaction.two.phase.commit.enable": "set option delivery to exactly-once",
 }
 
 
@@ -83,6 +87,23 @@ class ClientSettings:
     def producer(self) -> dict[str, str]:
         """What a producer takes of them."""
         return self._of(ProducerSettings)
+
+    def check_transactional(self) -> None:
+        """Raise `OptionError` for a setting that transactions cannot have."""
+        try:
+            ProducerSettings(None, {**self.producer, **TRANSACTIONAL, "transactional.id": "any"}, {})
+        except ConfigError as error:
+            problem = error.problems[0] if isinstance(error, InvalidConfigError) else error
+            raise OptionError("delivery", f"exactly-once cannot be: {problem.message}") from None
+
+    @property
+    def admin(self) -> dict[str, str]:
+        """What every client takes of them: how to reach the brokers."""
+        return self._of(AnySettings)
+
+    def with_isolation(self, level: str) -> "ClientSettings":
+        """The same with another isolation.level."""
+        return ClientSettings(tuple((dict(self.texts) | {"isolation.level": level}).items()))
 
     @property
     def bootstrap_servers(self) -> str:

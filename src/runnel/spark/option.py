@@ -1,6 +1,6 @@
 """The options of a query, checked as a whole before anything is asked of a broker.
 
-They are those of Spark's Kafka connector, with two of our own: `columns` and `pushdown`. Spark
+They are those of Spark's Kafka connector, with three of our own: `columns`, `pushdown` and `delivery`. Spark
 hands names over in lower case. An option that is not known is refused, because a misspelled one
 would otherwise change a query without a word.
 """
@@ -8,6 +8,7 @@ would otherwise change a query without a word.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from runnel.spark.bound import AtOffsets, AtTime, AtTimes, Bound, Edge, NoMatch
 from runnel.spark.client_setting import BOOTSTRAP_SERVERS, PREFIX, ClientSettings, parse_client_settings
@@ -41,7 +42,7 @@ _SOURCE = (
     "columns",
     "pushdown",
 )
-_SINK = ("topic", "includeHeaders")
+_SINK = ("topic", "includeHeaders", "delivery")
 _OF_SPARK = (
     "checkpointLocation",
     "queryName",
@@ -49,6 +50,13 @@ _OF_SPARK = (
     "asyncProgressTrackingCheckpointIntervalMs",
 )
 """What Spark itself keeps among the options of a sink."""
+
+
+class Delivery(StrEnum):
+    """How often the rows of a stream come to be in a topic when something is killed."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,19 @@ class SinkOptions:
 
     client: ClientSettings
     topic: str | None = None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+
+    def for_batch(self) -> "SinkOptions":
+        """The options of a batch query, which has no checkpoint to go on from."""
+        if self.delivery is Delivery.EXACTLY_ONCE:
+            raise OptionError("delivery", "only streams are written exactly once; a batch that fails is not run again")
+        return self
+
+    def for_stream(self) -> "SinkOptions":
+        """The options of a stream."""
+        if self.delivery is Delivery.EXACTLY_ONCE:
+            self.client.check_transactional()
+        return self
 
 
 def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
@@ -166,7 +187,11 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise OptionError("topic", "it is empty")
-    return SinkOptions(parse_client_settings(_client_options(options)), None if topic is None else topic.strip())
+    delivery = parse_choice(
+        "delivery", given.get("delivery", Delivery.AT_LEAST_ONCE.value), {choice.value: choice for choice in Delivery}
+    )
+    client = parse_client_settings(_client_options(options))
+    return SinkOptions(client, None if topic is None else topic.strip(), delivery)
 
 
 # --- names

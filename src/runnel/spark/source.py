@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from runnel.spark.batch_reader import BatchReader, FilteringBatchReader
 from runnel.spark.column import check_read_schema, check_write_schema, source_schema
 from runnel.spark.error import OptionError
-from runnel.spark.option import SinkOptions, SourceOptions, parse_sink_options, parse_source_options
+from runnel.spark.option import Delivery, SinkOptions, SourceOptions, parse_sink_options, parse_source_options
 from runnel.spark.stream_reader import StreamReader
 from runnel.spark.topic_io import topic_io
 from runnel.spark.worker import is_planning_write, is_pushing_filters
-from runnel.spark.writer import BatchWriter, StreamWriter
+from runnel.spark.writer import BatchWriter, ExactlyOnceStreamWriter, StreamWriter
 
 
 class RunnelDataSource(DataSource):
@@ -41,11 +41,12 @@ class RunnelDataSource(DataSource):
         """Writes rows to topics."""
         if overwrite:
             raise OptionError("mode", "records are only ever added to a topic; write with mode append")
-        return BatchWriter(self._sink_options(schema))
+        return BatchWriter(self._sink_options(schema).for_batch())
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, N802 - Spark's names
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802 - Spark's names
         """Writes rows to topics, micro-batch by micro-batch. Output mode complete adds all rows each time."""
-        return StreamWriter(self._sink_options(schema))
+        options = self._sink_options(schema).for_stream()
+        return ExactlyOnceStreamWriter(options) if options.delivery is Delivery.EXACTLY_ONCE else StreamWriter(options)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
         """The options, with the columns of the schema: those of the options, or a user's own choice."""

@@ -38,7 +38,7 @@ from runnel.spark.topic_writer import TopicWriter
 T = TypeVar("T")
 
 _NEW_TOPIC_TIMEOUT_MS = 5_000  # creating a topic on the way takes a moment
-_TASK_PATIENCE_MS = 30_000  # a broker that is restarted is back by then
+TASK_PATIENCE_MS = 30_000  # a broker that is restarted is back by then
 
 
 class TopicIO:
@@ -151,7 +151,7 @@ class TopicIO:
         self._producer = None
         try:
             # The driver reached the brokers a moment ago here too.
-            yield TopicWriter(producer, topic, partial(self.require_topic, patience_ms=_TASK_PATIENCE_MS))
+            yield TopicWriter(producer, topic, partial(self.require_topic, patience_ms=TASK_PATIENCE_MS))
         except BaseException:
             producer.close(0)
             raise

@@ -271,7 +271,7 @@ def test_an_unknown_option_of_a_source_is_refused_by_name(option: str, reason: s
     [
         ("subscribe", "it belongs to a source, and this is a sink"),
         ("path", "topics have no path; use option topic"),
-        ("topics", "it is not known; a sink takes topic, includeHeaders and kafka"),
+        ("topics", "it is not known; a sink takes topic, includeHeaders, delivery and kafka"),
     ],
 )
 def test_an_unknown_option_of_a_sink_is_refused_by_name(option: str, reason: str) -> None:

@@ -1,0 +1,101 @@
+"""What is decided about a micro-batch that was written in transactions, and what follows from it.
+
+Theory of operation. Tasks write in transactions that they leave prepared. The driver then decides the batch: it
+writes down which transactions make it up, in a topic, and after that commits them. From the moment on at which
+the decision is written the batch is in the output, whoever crashes. A driver that comes back and has the batch
+run again finds the decision, commits what it names (again, perhaps) and aborts what the tasks have written this
+time. If there is no decision, none of the earlier transactions was committed, and it decides for those of this time.
+
+A transactional id is used by one worker process in one run of a query and by nobody else, so no late attempt of a
+task can end a transaction that was decided. Who may decide is settled by a transactional id as well: the driver of a
+query takes it before it looks for a decision, so one that was thought dead cannot decide any more.
+
+What nobody decided for stays open until somebody ends it, since prepared transactions have no time-out. So the first
+decision of each run, and each one after an attempt that failed, is followed by a search for such remains.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from runnel.client.transaction_state import PreparedTransaction
+
+_FORMAT = 1
+
+
+class UnreadableDecision(Exception):  # noqa: N818 — says what it is
+    """A record is no decision, or one of a later version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The transactions that make up the newest batch of a query, and the run in which they were written."""
+
+    batch_id: int
+    run_id: str
+    transactions: tuple[PreparedTransaction, ...]
+
+    def encode(self) -> bytes:
+        """The value of the record; the query's id is its key."""
+        named = [list(transaction) for transaction in self.transactions]
+        fields = {"format": _FORMAT, "batch": self.batch_id, "run": self.run_id, "transactions": named}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """The decision in the value of a record; raises `UnreadableDecision`."""
+        try:
+            fields = json.loads(value)
+            if fields["format"] != _FORMAT:
+                raise UnreadableDecision(f"a decision of format {fields['format']}; a newer version has written it")
+            named = tuple(
+                PreparedTransaction(str(name), int(id_), int(epoch)) for name, id_, epoch in fields["transactions"]
+            )
+            return cls(int(fields["batch"]), str(fields["run"]), named)
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreadableDecision(f"no decision: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the tasks of a batch have prepared; `had_failures` says that not every first attempt succeeded."""
+
+    query_id: str
+    run_id: str
+    batch_id: int
+    transactions: tuple[PreparedTransaction, ...]
+    had_failures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a driver does about a batch, in this order: write the decision, commit, abort, look for remains."""
+
+    decision: Decision | None
+    commit: tuple[PreparedTransaction, ...]
+    abort: tuple[PreparedTransaction, ...]
+    is_search_due: bool
+
+
+def plan_commit(found: Decision | None, offer: Offer) -> Plan:
+    """What to do about a batch that has been written, given the newest decision for the query."""
+    is_search_due = offer.had_failures or found is None or found.run_id != offer.run_id
+    if found is None or found.batch_id < offer.batch_id:
+        decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
+        return Plan(decision, offer.transactions, (), is_search_due)
+    # The batch is in the output, or a later one: then the checkpoint is an older one that somebody has put back.
+    commit = found.transactions if found.batch_id == offer.batch_id else ()
+    return Plan(None, commit, _without(offer.transactions, found.transactions), is_search_due)
+
+
+def plan_abort(found: Decision | None, offer: Offer) -> tuple[PreparedTransaction, ...]:
+    """What to abort of a batch that failed: nothing that was decided before the failure."""
+    return _without(offer.transactions, () if found is None else found.transactions)
+
+
+def _without(
+    transactions: Sequence[PreparedTransaction], decided: Sequence[PreparedTransaction]
+) -> tuple[PreparedTransaction, ...]:
+    kept = set(decided)
+    return tuple(transaction for transaction in transactions if transaction not in kept)

@@ -1,0 +1,180 @@
+"""The desk of a query's driver over real brokers: decisions in a compacted topic, ends by an admin client."""
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+
+from runnel.base.limits import SPARK_CLUSTERS_KEPT_MAX, SPARK_DECISION_PARTITIONS, SPARK_ENDS_IN_FLIGHT_MAX
+from runnel.client.admin import NewTopic
+from runnel.client.error import ClientError, ProducerFenced
+from runnel.client.offset import LATEST
+from runnel.client.producer import Producer
+from runnel.client.sync_admin import Admin
+from runnel.client.topic_partition import TopicPartition
+from runnel.client.transaction_state import PreparedTransaction
+from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from runnel.records.murmur2 import murmur2
+from runnel.spark.client_setting import ClientSettings
+from runnel.spark.data_loss import Loss
+from runnel.spark.decision import Decision, UnreadableDecision
+from runnel.spark.error import WriteError
+from runnel.spark.plan import OffsetRange
+from runnel.spark.topic_io import topic_io
+from runnel.spark.transaction_name import driver_name, task_names
+
+TOPIC = "_runnel_spark_decisions"
+_CONFIGS = {"cleanup.policy": "compact", "segment.ms": str(24 * 3600 * 1000), "min.cleanable.dirty.ratio": "0.1"}
+_REPLICATION_FACTOR_MAX = 3
+_DECIDE_TIMEOUT_MS = 10_000  # a driver that dies while it decides holds others up for that long at most
+_READ_TIMEOUT_MS = 60_000
+_OPEN = "Ongoing"
+
+
+class TransactionDesk:
+    """The desk of one query. One that has raised an error is not to be used again."""
+
+    def __init__(self, settings: ClientSettings, query_id: str) -> None:
+        self._settings = settings
+        self._query_id = query_id
+        self._partition = TopicPartition(TOPIC, (murmur2(query_id.encode()) & 0x7FFFFFFF) % SPARK_DECISION_PARTITIONS)
+        self._admin = Admin(config=settings.admin)
+        self._producer: Producer | None = None
+        self._position = 0
+        self._found: Decision | None = None
+
+    def take(self) -> Decision | None:
+        """Keep every earlier driver of the query from deciding; the newest decision there is."""
+        if self._producer is None:
+            self._make_topic()
+            producer = Producer(
+                config=self._settings.admin,
+                transactional_id=driver_name(self._query_id),
+                transaction_timeout_ms=_DECIDE_TIMEOUT_MS,
+            )
+            try:
+                producer.init_transactions()
+            except (ClientError, ApiError, RemoteProtocolError) as error:
+                producer.close(0)
+                raise self._explain("decided", error) from None
+            self._producer = producer
+        self._read()
+        return self._found
+
+    def decide(self, decision: Decision) -> None:
+        """Write a decision down for good; raises if another driver has taken the desk since."""
+        producer = self._producer
+        if producer is None:
+            raise WriteError("nobody decides who has not taken the desk")
+        try:
+            with producer.transaction():
+                topic, partition = self._partition
+                producer.send(topic, decision.encode(), self._query_id.encode(), partition=partition)
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            raise self._explain("decided", error) from None
+        self._found = decision
+
+    def end(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> None:
+        """End prepared transactions; those that were ended this way before stay so."""
+        if not transactions:
+            return
+        with ThreadPoolExecutor(min(len(transactions), SPARK_ENDS_IN_FLIGHT_MAX)) as pool:
+            for _ in pool.map(partial(self._end, commit=commit), transactions):
+                pass
+
+    def abort_remains(self, decided: Decision | None) -> int:
+        """Abort what tasks of the query have open and nobody decided for; how many there were."""
+        kept = set() if decided is None else {transaction.transactional_id for transaction in decided.transactions}
+        try:
+            listed = self._admin.list_transactions(states=[_OPEN], pattern=re.escape(task_names(self._query_id)) + ".*")
+            names = [found.transactional_id for found in listed if found.transactional_id not in kept]
+            for outcome in self._admin.fence_producers(names).values():
+                if isinstance(outcome, ApiError):
+                    raise outcome
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            raise self._explain("cleaned up", error) from None
+        return len(names)
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        if self._producer is not None:
+            self._producer.close(0)
+        self._admin.close()
+
+    def _end(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        try:
+            self._admin.complete_transaction(prepared, commit=commit)
+        except ProducerFenced as error:
+            if commit:
+                raise self._explain("committed", error) from None
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            # An id is forgotten when it has not been used for days, and never while it has something to end.
+            if not isinstance(error, ApiError) or error.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                raise self._explain("committed" if commit else "aborted", error) from None
+
+    def _make_topic(self) -> None:
+        topics = topic_io(self._settings)
+        found = topics.partition_counts([TOPIC])
+        if TOPIC not in found:
+            try:
+                broker_count = len(self._admin.describe_cluster().nodes)
+                factor = min(broker_count, _REPLICATION_FACTOR_MAX)
+                new = NewTopic(TOPIC, SPARK_DECISION_PARTITIONS, factor, _CONFIGS)
+                outcome = self._admin.create_topics([new])[TOPIC]
+            except (ClientError, ApiError, RemoteProtocolError) as error:
+                raise self._explain("decided", error) from None
+            if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise self._explain("decided", outcome)
+        elif found[TOPIC] < SPARK_DECISION_PARTITIONS:
+            raise WriteError(
+                f"topic {TOPIC} has {found[TOPIC]} partitions where {SPARK_DECISION_PARTITIONS} are needed"
+            )
+
+    def _read(self) -> None:
+        """Read on to the end, past transactions that other drivers are about to commit."""
+        end = topic_io(self._settings.with_isolation("read_uncommitted")).offsets({self._partition: LATEST})
+        wanted = OffsetRange(*self._partition, self._position, end[self._partition] or 0)
+        if not wanted.size:
+            return
+        topics = topic_io(self._settings.with_isolation("read_committed"))
+        key = self._query_id.encode()
+        for batch in topics.read(wanted, ("key", "value"), timeout_ms=_READ_TIMEOUT_MS, loss=Loss()):
+            for found, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if found == key:
+                    self._found = self._decode(value)
+        self._position = wanted.end
+
+    def _decode(self, value: bytes | None) -> Decision | None:
+        try:
+            return None if value is None else Decision.decode(value)
+        except UnreadableDecision as error:
+            raise WriteError(f"topic {TOPIC} cannot be understood for query {self._query_id}: {error}") from None
+
+    def _explain(self, what: str, error: Exception) -> WriteError:
+        return WriteError(f"a batch of query {self._query_id} could not be {what}: {error}")
+
+
+_lock = threading.Lock()
+_desks: dict[tuple[int, ClientSettings, str], TransactionDesk] = {}
+
+
+@contextmanager
+def open_desk(settings: ClientSettings, query_id: str) -> Iterator[TransactionDesk]:
+    """The desk of a query, which stays open for the next batch unless something goes wrong at it."""
+    key = os.getpid(), settings, query_id
+    with _lock:
+        desk = _desks.pop(key, None)
+    desk = desk or TransactionDesk(settings, query_id)
+    try:
+        yield desk
+    except BaseException:
+        desk.close()
+        raise
+    with _lock:
+        _desks[key] = desk
+        oldest = [_desks.pop(next(iter(_desks))) for _ in range(len(_desks) - SPARK_CLUSTERS_KEPT_MAX)]
+    for other in oldest:
+        other.close()

@@ -1,0 +1,130 @@
+"""Streams that are written exactly once: each micro-batch counts whole and once, also when its driver is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.spark.waiting import record_count, wait_until
+
+import runnel
+from runnel.testing import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def committed(broker: Broker, topic: str) -> list[bytes | None]:
+    """The values that readers of committed records see."""
+    table = runnel.read_table(broker.bootstrap_servers, topic, columns=["value"], isolation_level="read_committed")
+    values: list[bytes | None] = table.column("value").to_pylist()
+    return values
+
+
+def open_transactions(broker: Broker) -> list[str]:
+    with runnel.Admin(broker.bootstrap_servers) as admin:
+        return [found.transactional_id for found in admin.list_transactions(states=["Ongoing"])]
+
+
+def start(frame: DataFrame, broker: Broker, checkpoint: Path, sink: str, **options: Any) -> Any:
+    """A stream that writes exactly once what there is."""
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": sink, "delivery": "exactly-once"} | options
+    writer = frame.writeStream.format("runnel").options(**given).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start()
+
+
+def test_a_stream_in_several_batches(
+    broker: Broker,
+    new_topic: Callable[..., str],
+    read_stream: Callable[..., DataFrame],
+    tmp_path: Path,
+) -> None:
+    source, sink = new_topic(2), new_topic(2)
+    broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(300)))
+    frame = read_stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=100).select("key", "value")
+    for count in (300, 400):
+        start(frame, broker, tmp_path, sink).awaitTermination()
+        assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(count))
+        broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(300, 400)))
+    assert open_transactions(broker) == []
+
+
+def test_what_is_not_decided_is_seen_by_nobody(
+    spark: SparkSession,
+    broker: Broker,
+    new_topic: Callable[..., str],
+    read_stream: Callable[..., DataFrame],
+    tmp_path: Path,
+) -> None:
+    """A task that fails takes its whole batch with it, and what others had written goes when the query comes back."""
+    from pyspark.sql import functions as f
+
+    source, sink = new_topic(2), new_topic(2)
+    broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(100)))
+    frame = read_stream(subscribe=source, startingOffsets="earliest").select("key", "value")
+    poison = f.when(f.col("value") == b"7", f.raise_error(f.lit("poison"))).otherwise(f.col("value"))
+    with pytest.raises(Exception, match="poison"):
+        start(frame.withColumn("value", poison), broker, tmp_path, sink).awaitTermination()
+    assert committed(broker, sink) == []
+    start(frame, broker, tmp_path, sink).awaitTermination()
+    assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(100))
+    assert open_transactions(broker) == []
+
+
+def test_a_broker_without_two_phase_commit_is_told_of(
+    new_topic: Callable[..., str],
+    spark: SparkSession,
+    read_stream: Callable[..., DataFrame],
+    broker: Broker,
+    tmp_path: Path,
+) -> None:
+    source = new_topic(1)
+    broker.produce(source, [(b"a", b"b")])
+    frame = read_stream(subscribe=source, startingOffsets="earliest").select("key", "value")
+    with Broker({"transaction.two.phase.commit.enable": False}) as other:
+        other.create_topic("out", 1)
+        with pytest.raises(Exception, match="two-phase commit, with which rows are written exactly once"):
+            start(frame, other, tmp_path, "out").awaitTermination()
+
+
+def test_batches_are_not_written_exactly_once(
+    spark: SparkSession, new_topic: Callable[..., str], write: Callable[..., None]
+) -> None:
+    frame = spark.createDataFrame([("a",)], "value string")
+    with pytest.raises(Exception, match="only streams are written exactly once"):
+        write(frame, topic=new_topic(1), delivery="exactly-once")
+
+
+def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
+    spark: SparkSession, broker: Broker, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Sums by key over all that came: the newest of each key must be right, and every batch must count once."""
+    from tests.spark.summing import Summing
+
+    source, sink = new_topic(2), new_topic(2)
+    broker.produce(source, ((b"%d" % (number % 10), b"%d" % number) for number in range(1_000)))
+    summing = Summing(broker.bootstrap_servers, source, sink, str(tmp_path), "200")
+    environment = os.environ | {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.summing", *summing], cwd=CHECKOUT, env=environment, start_new_session=True
+    )
+    try:
+        wait_until(lambda: record_count(broker, sink) >= 10 or process.poll() is not None, timeout_s=240)
+        assert process.poll() is None, "the driver ended by itself"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    summing.start(spark, availableNow=True).awaitTermination()
+    summing.check(broker.bootstrap_servers, 1_000)
+    assert open_transactions(broker) == []

@@ -1,0 +1,173 @@
+"""The desk of a driver, and tasks that write in transactions, at a real broker and without Spark."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel.spark.batch_end import abort_batch, commit_batch
+from runnel.spark.client_setting import ClientSettings, parse_client_settings
+from runnel.spark.decision import Decision, Offer
+from runnel.spark.error import OptionError, WriteError
+from runnel.spark.option import Delivery, SinkOptions, parse_sink_options
+from runnel.spark.task_place import TaskPlace, task_place
+from runnel.spark.task_writer import write_prepared
+from runnel.spark.transaction_desk import TOPIC, TransactionDesk, open_desk
+from runnel.testing import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker: Broker) -> ClientSettings:
+    return parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers})
+
+
+class Query:
+    """A query without Spark: its tasks and its driver."""
+
+    def __init__(self, broker: Broker, client: ClientSettings, name: str) -> None:
+        self.name = name
+        self.broker = broker
+        self.options = SinkOptions(client, name, Delivery.EXACTLY_ONCE)
+        broker.create_topic(name, 2)
+
+    def write(self, run_id: str, batch_id: int, *values: bytes) -> runnel.PreparedTransaction:
+        """What one task leaves."""
+        rows = pa.record_batch({"value": list(values)})
+        counts, transaction = write_prepared(self.options, TaskPlace(self.name, run_id, batch_id, 0), iter([rows]))
+        assert counts == {self.name: len(values)}
+        assert transaction is not None
+        return transaction
+
+    def commit(self, run_id: str, batch_id: int, *transactions: runnel.PreparedTransaction) -> None:
+        with open_desk(self.options.client, self.name) as desk:
+            commit_batch(desk, Offer(self.name, run_id, batch_id, transactions))
+
+    def seen(self) -> list[bytes | None]:
+        servers = self.broker.bootstrap_servers
+        table = runnel.read_table(servers, self.name, columns=["value"], isolation_level="read_committed")
+        return sorted(table.column("value").to_pylist())
+
+    def left_open(self) -> list[str]:
+        with runnel.Admin(self.broker.bootstrap_servers) as admin:
+            return [found.transactional_id for found in admin.list_transactions(states=["Ongoing"])]
+
+
+def test_batches_count_when_they_are_committed(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "several")
+    for batch_id in range(3):
+        tasks = [query.write("r", batch_id, b"%d-%d" % (batch_id, task)) for task in range(2)]
+        assert len(query.seen()) == 2 * batch_id
+        query.commit("r", batch_id, *tasks)
+        assert len(query.seen()) == 2 * batch_id + 2
+    query.commit("r", 3)
+    assert query.left_open() == []
+
+
+def test_a_batch_that_was_decided_and_not_committed_is_finished_by_the_next_driver(
+    broker: Broker, client: ClientSettings
+) -> None:
+    query = Query(broker, client, "unfinished")
+    decided = query.write("r1", 0, b"first")
+    desk = TransactionDesk(client, query.name)
+    desk.take()
+    desk.decide(Decision(0, "r1", (decided,)))
+    desk.close()
+    assert query.seen() == []
+    again = query.write("r2", 0, b"again")
+    query.commit("r2", 0, again)
+    assert query.seen() == [b"first"]
+    query.commit("r2", 1, query.write("r2", 1, b"next"))
+    assert query.seen() == [b"first", b"next"]
+    assert query.left_open() == []
+
+
+def test_what_a_dead_run_left_open_is_aborted_by_the_next(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "orphans")
+    for task in range(3):
+        query.write("r1", 0, b"orphan %d" % task)
+    assert len(query.left_open()) == 3
+    query.commit("r2", 0, query.write("r2", 0, b"kept"))
+    assert (query.seen(), query.left_open()) == ([b"kept"], [])
+
+
+def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "zombie")
+    late = query.write("r1", 0, b"late")
+    zombie = TransactionDesk(client, query.name)
+    assert zombie.take() is None
+    query.commit("r2", 0, query.write("r2", 0, b"kept"))
+    with pytest.raises(WriteError, match="another producer has taken the transactional id"):
+        zombie.decide(Decision(0, "r1", (late,)))
+    zombie.close()
+    assert query.seen() == [b"kept"]
+
+
+def test_a_batch_that_failed_is_taken_back(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "failed")
+    transaction = query.write("r", 0, b"gone")
+    with open_desk(client, query.name) as desk:
+        abort_batch(desk, Offer(query.name, "r", 0, (transaction,)))
+    assert query.left_open() == []
+    query.commit("r2", 0, query.write("r2", 0, b"kept"))
+    assert query.seen() == [b"kept"]
+
+
+def test_a_task_without_rows_begins_no_transaction(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "empty")
+    empty = pa.record_batch({"value": pa.array([], pa.binary())})
+    assert write_prepared(query.options, TaskPlace("q", "r", 0, 0), iter([empty])) == ({}, None)
+
+
+def test_a_task_that_fails_leaves_nothing_open(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "broken")
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": [b"a"]})
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        write_prepared(query.options, TaskPlace(query.name, "r", 0, 0), rows())
+    assert (query.seen(), query.left_open()) == ([], [])
+
+
+def test_decisions_are_kept_in_a_compacted_topic(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "decisions")
+    query.commit("r", 0, query.write("r", 0, b"a"))
+    with runnel.Admin(broker.bootstrap_servers) as admin:
+        configs = {config.name: config.value for config in admin.describe_configs(runnel.ResourceType.TOPIC, TOPIC)}
+    assert configs["cleanup.policy"] == "compact"
+
+
+def test_a_topic_of_decisions_that_somebody_else_made_is_refused() -> None:
+    with Broker() as broker:
+        broker.create_topic(TOPIC, 1)
+        client = parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers})
+        desk = TransactionDesk(client, "q")
+        with pytest.raises(WriteError, match="has 1 partitions where 8 are needed"):
+            desk.take()
+        desk.close()
+
+
+def test_outside_of_a_task_nobody_knows_the_batch() -> None:
+    with pytest.raises(WriteError, match="by tasks of Spark alone"):
+        task_place()
+
+
+def test_the_option_delivery() -> None:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
+    assert parse_sink_options(given).delivery is Delivery.AT_LEAST_ONCE
+    chosen = parse_sink_options(given | {"delivery": "exactly-once"})
+    assert chosen.for_stream().delivery is Delivery.EXACTLY_ONCE
+    with pytest.raises(OptionError, match="delivery"):
+        chosen.for_batch()
+    with pytest.raises(OptionError, match="delivery"):
+        parse_sink_options(given | {"delivery": "twice"})
+    with pytest.raises(OptionError, match="acks=all"):
+        parse_sink_options(given | {"delivery": "exactly-once", "kafka.acks": "1"}).for_stream()
