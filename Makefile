@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups simulate-groups simulate simulate-one fuzz crash kill storm soak lint bench format docs clean
+.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-one fuzz crash kill storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -35,6 +35,9 @@ test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the cli
 
 test-groups: $(VENV)/.dev ## groups of every client whose members are killed as RECORDS (100000) flow through each
 	GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 -rP tests/clients/test_groups.py
+
+test-exactly-once: $(VENV)/.dev ## every client copies RECORDS (20000) exactly once while it and its brokers are killed
+	$(BIN)/python -m tests.faults.exactly_once --records $(or $(RECORDS),20000) --seed $(or $(SEED),1)
 
 simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SEED and SEEDS choose others
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,6 +34,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PARTITION_COUNT = 4
 SLOT_COUNT = 2
 SESSION_MS = 2000
+FENCE_TIMEOUT_S = 120.0
 FLOW_PAUSE_S = 0.02
 LOOK_PAUSE_S = 0.05
 Command = tuple[list[str], dict[str, str] | None]
@@ -81,6 +81,11 @@ class Copier:
     @property
     def errors(self) -> str:
         return self._output.with_suffix(".err").read_text(errors="replace")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has fenced all before it."""
+        return any(line.word == "ready" for line in self.lines())
 
     def lines(self) -> list[Line]:
         """What it has printed; not a line that is unfinished."""
@@ -204,8 +209,7 @@ class CopyRun:
         zombie.signal(signal.SIGSTOP)
         self._replace(slot, is_dead=False)
         self._zombies.append(zombie)
-        successor = self.copiers[slot]
-        self.wait_until(lambda: any(line.word == "ready" for line in successor.lines()), "it is fenced", 60)
+        self.wait_until(lambda: self.copiers[slot].is_ready, "it is fenced", FENCE_TIMEOUT_S)
         zombie.signal(signal.SIGCONT)
 
     def _replace(self, slot: int, *, is_dead: bool = True) -> None:
@@ -298,9 +302,3 @@ class CopyRun:
 def _digest(copies: Any) -> str:
     """One hash for records in any order, each as often as it is there."""
     return hashlib.sha256(repr(sorted(copies)).encode()).hexdigest()
-
-
-def random_faults(run: CopyRun, random: Random) -> Callable[[], None]:
-    """One of the things that happen to copiers."""
-    slot = random.randrange(SLOT_COUNT)
-    return random.choice([lambda: run.kill(slot), lambda: run.kill(slot), lambda: run.fence(slot)])
