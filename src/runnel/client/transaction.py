@@ -225,7 +225,8 @@ class Transactions:
                 self._wake()
             elif self.state.phase in SENDING:
                 self._fail(TransactionFailed(f"nobody knows whether all records for {queue.target} were written"))
-        if self.state.wanted and self._adding is None and self._start is not None:
+        is_adding = self._adding is not None or self.state.phase not in SENDING
+        if self.state.wanted and not is_adding and self._start is not None:
             self._adding = self._start(self._add_partitions())
 
     def may_pass(self, batch: Batch, error: Exception) -> bool:

@@ -280,6 +280,24 @@ def test_partitions_that_cannot_be_added_leave_nothing_behind(monkeypatch: pytes
     run(monkeypatch, test, is_v2=False)
 
 
+def test_a_transaction_that_has_failed_adds_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that was still to be added kept the sender busy: each attempt ended at once, and woke it again."""
+
+    async def test(world: World, script: Script) -> None:
+        script.answer("add_partitions", ErrorCode.TRANSACTION_ABORTABLE)
+        await world.transactions.begin()
+        world.send()
+        world.drain()
+        await asyncio.gather(*world.tasks)
+        assert world.phase is Phase.FAILED
+        assert world.transactions.state.wanted
+        for _ in range(3):
+            world.drain()
+        assert len(world.tasks) == 1
+
+    run(monkeypatch, test, is_v2=False)
+
+
 def test_nothing_is_taken_while_a_transaction_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(world: World, script: Script) -> None:
         await world.transactions.begin()
