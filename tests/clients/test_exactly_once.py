@@ -16,7 +16,7 @@ from tests.clients.conftest import TARGET
 from tests.clients.copier_run import CLIENTS, CopyRun
 from tests.clients.raw import Wire
 
-RECORD_COUNT = int(os.environ.get("COPY_RECORDS", "600"))
+RECORD_COUNT = int(os.environ.get("COPY_RECORDS", "400"))
 PER_SECOND = 1000
 TIMEOUT_S = 90.0 + RECORD_COUNT / 50
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
