@@ -185,7 +185,11 @@ class Producer:
 
     def begin_transaction(self) -> None:
         """Begin a transaction, for those who do not want a `with` block."""
-        self._thread.call(self._core.begin_transaction())
+        transactions = self._core.transactional()
+        if transactions.is_initialized and not self._is_closed:
+            transactions.begin_at_once()
+        else:
+            self._thread.call(self._core.begin_transaction())
 
     def commit_transaction(self) -> None:
         """Have everything written, and then count. Raises `TransactionFailed` when it has to be aborted instead."""

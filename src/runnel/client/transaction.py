@@ -6,13 +6,14 @@ transaction is open, and the sender asks here under which identity they leave.
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from runnel.client.batch import Batch
 from runnel.client.cluster import Cluster
-from runnel.client.error import ClientError, CommitFailed, ProducerFenced, TransactionFailed, TransactionStateError
+from runnel.client.error import TransactionFailed, TransactionStateError
 from runnel.client.group_coordinator import Coordinator
 from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
 from runnel.client.outbox import Outbox
@@ -21,6 +22,7 @@ from runnel.client.producer_identity import PASSING, Start
 from runnel.client.sequence import Identity
 from runnel.client.topic_partition import TopicPartition
 from runnel.client.transaction_coordinator import PRODUCE_VERSION_MAX_V1, TransactionCoordinator
+from runnel.client.transaction_reason import Reasons
 from runnel.client.transaction_state import (
     SENDING,
     Phase,
@@ -36,19 +38,10 @@ from runnel.protocol.errors import ApiError, ErrorCode
 T = TypeVar("T")
 
 _GIVEN_UP = frozenset({Phase.FAILED, Phase.ABORTING, Phase.BROKEN})
-_NOT_IN_GROUP = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
-    }
-)
 
 
 class Transactions:
-    """The transactions of one transactional id. Everything but the properties belongs to the producer's loop."""
+    """The transactions of one transactional id. What does not say otherwise belongs to the producer's loop."""
 
     def __init__(
         self,
@@ -63,6 +56,7 @@ class Transactions:
         self.transactional_id: str | None = transactional_id
         self.state = TransactionState()
         self._name = transactional_id
+        self._reasons = Reasons(transactional_id, None if is_two_phase else timeout_ms)
         self._cluster = cluster
         self._outbox = outbox
         self._timeout_ms = timeout_ms
@@ -73,6 +67,7 @@ class Transactions:
         self._prepared: PreparedTransaction | None = None
         self._began_at_s = 0.0
         self._turn = asyncio.Lock()
+        self._beginning = threading.Lock()
         self._progress = asyncio.Event()
         self._adding: asyncio.Task[None] | None = None
         self._start: Start | None = None
@@ -114,7 +109,12 @@ class Transactions:
         """Begin a transaction, after taking the id where that is the first."""
         if self.state.phase is Phase.NEW:
             await self.init()
-        self.state.take(Step.BEGIN)
+        self.begin_at_once()
+
+    def begin_at_once(self) -> None:
+        """Begin a transaction where the id is taken; from any thread, because it is all about memory."""
+        with self._beginning:
+            self.state.take(Step.BEGIN)
         self._began_at_s = time.monotonic()
         self._guard()
 
@@ -188,6 +188,11 @@ class Transactions:
                 await asyncio.wait({self._adding})
             await self._flush(Step.ABORT)
             await self._end(commit=False)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether the transactional id is taken."""
+        return self.state.identity is not None
 
     @property
     def is_open(self) -> bool:
@@ -338,19 +343,7 @@ class Transactions:
 
     def _apply(self, verdict: Verdict, error: Exception, what: str) -> Exception:
         """Have the state know of an error; what to raise for it."""
-        reason: Exception
-        if verdict is Verdict.FENCED:
-            reason = ProducerFenced(self._fencing())
-        elif verdict is Verdict.BREAK:
-            reason = ClientError(f"the producer cannot go on: {what}: {error}; close it and make another")
-        elif isinstance(error, ApiError) and error.code in _NOT_IN_GROUP:
-            reason = CommitFailed(f"the group has gone on without this consumer: {error}; abort the transaction")
-        elif isinstance(error, ApiError) and error.code is ErrorCode.INVALID_TXN_STATE:
-            limit = "" if self._is_two_phase else f", as after transaction_timeout_ms ({self._timeout_ms})"
-            reason = TransactionFailed(f"the coordinator does not have the transaction open any more{limit}: {error}")
-        else:
-            reason = TransactionFailed(f"the transaction has to be aborted: {what}: {error}")
-        _because(reason, error)
+        reason = self._reasons.find(verdict, error, what, (time.monotonic() - self._began_at_s) * 1000)
         if verdict in (Verdict.FENCED, Verdict.BREAK):
             self.state.break_down(reason)
             self._guard()
@@ -358,15 +351,6 @@ class Transactions:
         else:
             self._fail(reason)
         return reason
-
-    def _fencing(self) -> str:
-        open_ms = (time.monotonic() - self._began_at_s) * 1000
-        causes = [f"another producer has taken the transactional id {self._name}"]
-        if not self._is_two_phase:
-            causes.append(f"the transaction was open for longer than transaction_timeout_ms ({self._timeout_ms})")
-            if open_ms >= self._timeout_ms:
-                causes.reverse()
-        return f"{', or '.join(causes)}; nothing of this transaction counts. Close this producer and make a new one"
 
     def _fail(self, error: Exception) -> None:
         self.state.fail(error)

@@ -1,0 +1,304 @@
+"""Transactional produce next to idempotent produce, by how much a transaction holds.
+
+    python -m bench.transaction [--seconds 2] [--rounds 5] [--broker runnel|kafka]
+
+For each size of a transaction three ways of writing take turns: an idempotent producer that never
+waits, one that waits for its records as often as the other commits, and transactions. They take turns in
+each round, on one broker, so that a machine that changes its speed changes it for all of them; what
+is reported is the median of the rounds and of their ratios. One round before the first is not counted.
+Writes `docs/benchmarks/transaction.json` and `.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+
+import runnel
+from bench import machine
+from bench.broker import RunnelBroker, Target, cpu_seconds, kafka_broker
+from bench.cache import CHECKOUT, Unavailable
+
+MAKERS: dict[str, Callable[[], Target]] = {"runnel": RunnelBroker, "kafka": kafka_broker}
+BATCH_SIZE_BYTES = 1_000_000
+STALL_TIMEOUT_S = 60.0
+
+FREE = "idempotent"
+FLUSHED = "idempotent, flushed as often"
+TRANSACTIONAL = "transactional"
+WAYS = (FREE, FLUSHED, TRANSACTIONAL)
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one transaction holds."""
+
+    record_count: int
+    record_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.record_count * self.record_bytes
+
+
+SIZES = (Size(100, 160), Size(100, 1_000), Size(100, 16_000), Size(1_000, 1_000), Size(10_000, 1_000))
+
+
+class RunnelWriter:
+    """Runnel's own producer."""
+
+    name = "runnel"
+
+    def __init__(self, bootstrap: str, topic: str, *, is_transactional: bool) -> None:
+        settings: dict[str, Any] = {"linger_ms": 5, "batch_size": BATCH_SIZE_BYTES, "max_request_size": 4_000_000}
+        if is_transactional:
+            settings["transactional_id"] = topic
+        self._producer = runnel.Producer(bootstrap, **settings)
+        self._topic = topic
+
+    def write(self, values: list[bytes]) -> None:
+        send, topic = self._producer.send, self._topic
+        for value in values:
+            send(topic, value)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def flush(self) -> None:
+        self._producer.flush(STALL_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class ConfluentWriter:
+    """The producer of confluent-kafka, whose transactions are of the first generation."""
+
+    name = "confluent-kafka"
+
+    def __init__(self, bootstrap: str, topic: str, *, is_transactional: bool) -> None:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "batch.size": BATCH_SIZE_BYTES,
+            "message.max.bytes": 4_000_000,
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.kbytes": 32_768,
+        }
+        if is_transactional:
+            settings["transactional.id"] = topic
+        self._producer = confluent_kafka.Producer(settings)
+        self._topic = topic
+        if is_transactional:
+            self._producer.init_transactions(STALL_TIMEOUT_S)
+
+    def write(self, values: list[bytes]) -> None:
+        produce, topic = self._producer.produce, self._topic
+        for value in values:
+            while True:
+                try:
+                    produce(topic, value)
+                    break
+                except BufferError:
+                    self._producer.poll(0.01)
+        self._producer.poll(0)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(STALL_TIMEOUT_S)
+
+    def flush(self) -> None:
+        if self._producer.flush(STALL_TIMEOUT_S):
+            raise RuntimeError("confluent-kafka did not write everything")
+
+    def close(self) -> None:
+        self.flush()
+
+
+Writer = RunnelWriter | ConfluentWriter
+CLIENTS: tuple[type[RunnelWriter] | type[ConfluentWriter], ...] = (RunnelWriter, ConfluentWriter)
+
+
+def run(writer: Writer, way: str, values: list[bytes], seconds: float) -> tuple[int, float]:
+    """Write for so long; how often all values were written, and how long it took with everything acknowledged."""
+    started = time.perf_counter()
+    count = 0
+    while time.perf_counter() - started < seconds:
+        if way == TRANSACTIONAL:
+            writer.begin()
+        writer.write(values)
+        if way == TRANSACTIONAL:
+            writer.commit()
+        elif way == FLUSHED:
+            writer.flush()
+        count += 1
+    writer.flush()
+    return count, time.perf_counter() - started
+
+
+def measure_once(target: Target, client: type[Any], size: Size, way: str, seconds: float) -> dict[str, float]:
+    """One way of one client, into a topic of its own."""
+    topic = f"transaction-{uuid.uuid4().hex[:8]}"
+    with runnel.Admin(target.bootstrap_servers) as admin:
+        outcome = admin.create_topics([runnel.NewTopic(topic, 1, 1, {"max.message.bytes": "4000000"})])[topic]
+        if isinstance(outcome, runnel.ApiError):
+            raise outcome
+        values = [os.urandom(size.record_bytes) for _ in range(size.record_count)]
+        writer = client(target.bootstrap_servers, topic, is_transactional=way == TRANSACTIONAL)
+        run(writer, way, values, 0.001)  # connections are made, and the coordinator is found
+        before = (cpu_seconds(target.pid), time.process_time(), machine.busy_seconds())
+        count, elapsed_s = run(writer, way, values, seconds)
+        broker_s, client_s, all_s = (
+            cpu_seconds(target.pid) - before[0],
+            time.process_time() - before[1],
+            machine.busy_seconds() - before[2],
+        )
+        writer.close()
+        admin.delete_topics([topic])
+    megabytes = count * size.total_bytes / 1e6
+    return {
+        "mb_per_s": megabytes / elapsed_s,
+        "transactions_per_s": count / elapsed_s,
+        "ms": elapsed_s / count * 1e3,
+        "broker_cpu_ms": broker_s / count * 1e3,
+        "client_cpu_ms": client_s / count * 1e3,
+        "other_cores": max(0.0, all_s - broker_s - client_s) / elapsed_s,
+    }
+
+
+def measure(target: Target, seconds: float, rounds: int) -> list[dict[str, Any]]:
+    """All clients and sizes: for each the rounds, with medians of figures and of ratios."""
+    found = []
+    for client in CLIENTS:
+        for size in SIZES:
+            taken: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+            for number in range(-1, rounds):
+                for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
+                    figures = measure_once(target, client, size, way, seconds if number >= 0 else seconds / 5)
+                    print(
+                        f"{client.name} {size} {way}: {figures['mb_per_s']:.1f} MB/s, {figures['ms']:.2f} ms",
+                        flush=True,
+                    )
+                    if number >= 0:
+                        taken[way].append(figures)
+            found.append(
+                {
+                    "client": client.name,
+                    "record_count": size.record_count,
+                    "record_bytes": size.record_bytes,
+                    "ratios": {way: _ratio(taken, way) for way in (FREE, FLUSHED)},
+                    "ways": {way: _medians(taken[way]) for way in WAYS},
+                }
+            )
+    return found
+
+
+def _ratio(taken: dict[str, list[dict[str, float]]], other: str) -> dict[str, Any]:
+    """Transactional by another way, round by round."""
+    pairs = zip(taken[TRANSACTIONAL], taken[other], strict=True)
+    ratios = [mine["mb_per_s"] / theirs["mb_per_s"] for mine, theirs in pairs]
+    return {"median": statistics.median(ratios), "rounds": ratios}
+
+
+def _medians(rounds: list[dict[str, float]]) -> dict[str, Any]:
+    return {
+        name: {"median": statistics.median(figures[name] for figures in rounds), "rounds": [f[name] for f in rounds]}
+        for name in rounds[0]
+    }
+
+
+def write_page(result: dict[str, Any], folder: Path) -> None:
+    """Write transaction.json and transaction.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = "" if result["broker"] == "runnel" else f"-{result['broker']}"
+    (folder / f"transaction{suffix}.json").write_text(json.dumps(result, indent=2) + "\n")
+    (folder / f"transaction{suffix}.md").write_text(_page(result))
+
+
+def _page(result: dict[str, Any]) -> str:
+    name = {"runnel": "a Runnel broker", "kafka": "Apache Kafka"}[result["broker"]]
+    head = "".join(f"| {heading} " for heading in HEADINGS) + "|\n| --- |" + " ---: |" * (len(HEADINGS) - 1)
+    return f"""# Transactions
+
+Written by `{result["command"]}`; the figures of every round are in the `.json` beside it.
+
+One producer writes records of random bytes to one partition of {name} on the same machine, with
+acks=all, linger 5 ms, batches of up to {BATCH_SIZE_BYTES:,} bytes and no compression, in three ways: idempotent
+and never waiting, idempotent and waiting for all acknowledgements as often as the other commits, and in
+transactions. All take turns in {result["rounds"]} rounds of {result["seconds"]:g} s after one that is not counted.
+Medians; ratios are those of each round. Where the last column is not near zero, others had the machine, too.
+Transactions of Runnel's client are of the second generation (KIP-890), those of confluent-kafka of the first.
+
+{head}
+{"".join(_row(row) for row in result["results"])}
+## The machine
+
+{machine.table(result["conditions"])}"""
+
+
+HEADINGS = (
+    "client",
+    "records in a transaction",
+    "bytes of a record",
+    "idempotent MB/s",
+    "flushed MB/s",
+    "transactional MB/s",
+    "of idempotent",
+    "of flushed",
+    "ms a transaction",
+    "broker CPU ms",
+    "client CPU ms",
+    "other cores",
+)
+
+
+def _row(row: dict[str, Any]) -> str:
+    speeds = " | ".join(f"{row['ways'][way]['mb_per_s']['median']:,.1f}" for way in WAYS)
+    ratios = " | ".join(f"{row['ratios'][way]['median']:.2f}" for way in (FREE, FLUSHED))
+    mine = row["ways"][TRANSACTIONAL]
+    costs = " | ".join(
+        f"{mine[name]['median']:.2f}" for name in ("ms", "broker_cpu_ms", "client_cpu_ms", "other_cores")
+    )
+    return f"| {row['client']} | {row['record_count']:,} | {row['record_bytes']:,} | {speeds} | {ratios} | {costs} |\n"
+
+
+def main() -> int:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(prog="python -m bench.transaction", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each way writes in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--broker", choices=tuple(MAKERS), default="runnel")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks")
+    arguments = parser.parse_args()
+    conditions = machine.conditions("runnel", "confluent-kafka")
+    try:
+        with MAKERS[arguments.broker]() as target:
+            results = measure(target, arguments.seconds, arguments.rounds)
+    except Unavailable as reason:
+        print(f"bench: {reason}", file=sys.stderr)
+        return 1
+    options = {"seconds": arguments.seconds, "rounds": arguments.rounds, "broker": arguments.broker}
+    command = machine.command_line("bench.transaction", **options)
+    write_page({"command": command, **options, "results": results, "conditions": conditions}, arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
