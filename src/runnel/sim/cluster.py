@@ -32,7 +32,7 @@ class ClusterSimulation(Simulation):
         super().__init__(seed, for_s=for_s)
         self.broker_count = self.random.choice([3, 3, 4, 5])
         self.syncs = self.random.random() < 0.3
-        self.invariants: Invariants
+        self.invariants = Invariants()
 
     def choose_shape(self) -> Shape:
         configs = (("min.insync.replicas", "2"),)
@@ -67,7 +67,7 @@ class ClusterSimulation(Simulation):
             clock = SimClock(world.loop, skew_ms=self.random.randint(-2_000, 2_000))
             dice = Random(f"disk {broker_id} {world.seed}")
             world.brokers.append(SimBroker(world.loop, broker_id, options, open_store, clock, dice))
-        self.invariants = Invariants(world.brokers)
+            self.invariants.add(world.brokers[-1])
         self.zookeeper.on_commit = self.invariants.committed
         world.loop.after_step = self.invariants.after_step
 
@@ -91,7 +91,7 @@ class ClusterSimulation(Simulation):
         self.invariants.check_same()
 
     def run(self) -> Outcome:
-        with self._listening_to_answers():
+        with self._listening_to_answers(), self.invariants.noticing():
             return super().run()
 
     @contextmanager

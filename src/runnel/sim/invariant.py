@@ -8,13 +8,15 @@
 - In the metadata the ISR is a part of the replicas, the leader is in it, and the leader epoch rises with each leader.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import NamedTuple
+from uuid import UUID
 
 from runnel.coordination.layout import record_of
-from runnel.coordination.store import Change, Node
-from runnel.machines.controller.record import NO_BROKER, PartitionRecord, TopicRecord
+from runnel.coordination.store import Change
+from runnel.machines.controller.record import NO_BROKER, PartitionRecord, TopicRecord, TopicRemoved
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.produce import ProduceRequest, ProduceResponse
 from runnel.records.record import read_batches
@@ -23,14 +25,30 @@ from runnel.sim.broker import SimBroker
 from runnel.sim.process import Process
 
 _READ_BYTES = 2**20
+_Key = tuple[UUID, int]
+"""A partition of a topic of this life; a topic that is deleted and made again has another id."""
 
 
 class Violation(Exception):  # noqa: N818 - says what it is
     """Something happened that must not."""
 
 
+class _Noticed:
+    """An attribute whose every change is noticed. It has no `__get__`, so reading it costs what it did."""
+
+    def __init__(self, name: str, touch: Callable[[Partition], None]) -> None:
+        self._name = name
+        self._touch = touch
+
+    def __set__(self, partition: Partition, value: object) -> None:
+        known = partition.__dict__
+        if self._name not in known or known[self._name] != value:
+            known[self._name] = value
+            self._touch(partition)
+
+
 class _Seen(NamedTuple):
-    """A replica as it was after the last step."""
+    """A replica as it was after the last step in which it changed."""
 
     is_leader: bool
     leader_epoch: int
@@ -52,34 +70,56 @@ class _Committed:
 class Invariants:
     """Watches the replicas of all brokers and the metadata."""
 
-    def __init__(self, brokers: Sequence[SimBroker]) -> None:
-        self.brokers = {broker.broker_id: broker for broker in brokers}
+    def __init__(self) -> None:
+        self.brokers: dict[int, SimBroker] = {}
         self.check_count = 0
-        self._by_host = {broker.host: broker for broker in brokers}
-        self._seen: dict[tuple[str, str], _Seen] = {}
-        self._committed: dict[str, _Committed] = {}
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._by_host: dict[str, SimBroker] = {}
+        self._touched: dict[Partition, None] = {}
+        self._seen: dict[Partition, _Seen] = {}
+        self._committed: dict[_Key, _Committed] = {}
+        self._leaders: dict[tuple[_Key, int], int] = {}
         self._states: dict[tuple[str, int], PartitionRecord] = {}
         self._assignments: dict[str, TopicRecord] = {}
 
+    def add(self, broker: SimBroker) -> None:
+        """Watch one more."""
+        self.brokers[broker.broker_id] = self._by_host[broker.host] = broker
+
     # --- replicas
 
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Notice what becomes of every replica of every broker."""
+        for name in _Seen._fields:
+            setattr(Partition, name, _Noticed(name, self.touch))
+        try:
+            yield
+        finally:
+            for name in _Seen._fields:
+                delattr(Partition, name)
+
+    def touch(self, partition: Partition) -> None:
+        """Something of a replica has changed; it is looked at when the step is over."""
+        self._touched[partition] = None
+
     def after_step(self, process: Process | None) -> None:
-        """Look at the broker whose step it was."""
-        broker = self._by_host.get(process.host) if process is not None and process.is_alive else None
-        if broker is None or process is None or process is not broker.process:
+        """Look at what has changed, of the broker whose step it was."""
+        if not self._touched:
             return
-        for partition in broker.replicas():
-            key = (process.name, partition.name)
+        touched, self._touched = self._touched, {}
+        broker = self._by_host.get(process.host) if process is not None else None
+        if broker is None or process is not broker.process:
+            return
+        for partition in touched:
             now = _Seen(partition.is_leader, partition.leader_epoch, partition.high_watermark)
-            before = self._seen.get(key)
+            before = self._seen.get(partition)
             if now != before:
-                self._seen[key] = now
+                self._seen[partition] = now
                 self.check_count += 1
                 self._check(broker, partition, before, now)
 
     def _check(self, broker: SimBroker, partition: Partition, before: _Seen | None, now: _Seen) -> None:
-        committed = self._committed.setdefault(partition.name, _Committed())
+        committed = self._committed.setdefault(_key(partition), _Committed())
         start = 0 if before is None else before.high_watermark
         if now.high_watermark < start:
             _fail(broker, partition, f"its high watermark goes back from {start} to {now.high_watermark}")
@@ -92,7 +132,7 @@ class Invariants:
                 self._check_isr(broker, partition)
 
     def _check_new_leader(self, broker: SimBroker, partition: Partition, committed: _Committed) -> None:
-        leader = self._leaders.setdefault((partition.name, partition.leader_epoch), broker.broker_id)
+        leader = self._leaders.setdefault((_key(partition), partition.leader_epoch), broker.broker_id)
         if leader != broker.broker_id:
             _fail(broker, partition, f"it leads in epoch {partition.leader_epoch}, which is broker {leader}'s")
         own_end, end_offset = partition.log.log_end_offset, committed.end_before(partition.leader_epoch)
@@ -114,7 +154,7 @@ class Invariants:
                 continue
             for replica in other.replicas():
                 end_offset = replica.log.log_end_offset
-                if replica.name == partition.name and end_offset < partition.high_watermark:
+                if _key(replica) == _key(partition) and end_offset < partition.high_watermark:
                     text = f"its high watermark is {partition.high_watermark}, broker {other_id} of its ISR has"
                     _fail(broker, partition, f"{text} {end_offset}")
 
@@ -146,24 +186,34 @@ class Invariants:
             match record_of(change):
                 case TopicRecord() as topic:
                     self._assignments[topic.name] = topic
+                case TopicRemoved(name):
+                    self._forget(name)
                 case PartitionRecord() as state:
-                    self._check_state(state, change.node)
+                    self._check_state(state)
+        for state in self._states.values():
+            self._check_place(state)
 
-    def _check_state(self, state: PartitionRecord, node: Node | None) -> None:
+    def _forget(self, topic: str) -> None:
+        self._assignments.pop(topic, None)
+        self._states = {key: state for key, state in self._states.items() if key[0] != topic}
+
+    def _check_state(self, state: PartitionRecord) -> None:
         name = f"{state.topic}-{state.partition}"
         before = self._states.get((state.topic, state.partition))
         self._states[state.topic, state.partition] = state
-        topic = self._assignments.get(state.topic)
-        if topic is not None and not set(state.isr) <= set(topic.assignment[state.partition]):
-            raise Violation(f"{name}: the ISR {state.isr} is no part of {topic.assignment[state.partition]}")
         if state.leader != NO_BROKER and state.leader not in state.isr:
             raise Violation(f"{name}: the leader {state.leader} is not in the ISR {state.isr}")
-        if before is None or node is None or node.version == 0:
-            return
-        if state.leader_epoch < before.leader_epoch or (
-            state.leader_epoch == before.leader_epoch and state.leader != before.leader
+        if before is not None and (
+            state.leader_epoch < before.leader_epoch
+            or (state.leader_epoch == before.leader_epoch and state.leader != before.leader)
         ):
             raise Violation(f"{name}: after {before} comes {state}")
+
+    def _check_place(self, state: PartitionRecord) -> None:
+        topic = self._assignments.get(state.topic)
+        if topic is not None and not set(state.isr) <= set(topic.assignment[state.partition]):
+            text = f"the ISR {state.isr} is no part of {topic.assignment[state.partition]}"
+            raise Violation(f"{state.topic}-{state.partition}: {text}")
 
     def isrs(self) -> list[tuple[int, ...]]:
         """Who is in sync, partition by partition."""
@@ -171,8 +221,11 @@ class Invariants:
 
     def is_whole(self) -> bool:
         """Whether every replica of every partition is in sync and knows all that is committed."""
+        topics = self._assignments
         return all(
-            set(state.isr) == set(self._assignments[state.topic].assignment[state.partition])
+            set(state.isr) == set(topics[state.topic].assignment[state.partition])
+            and not topics[state.topic].adding.get(state.partition)
+            and not topics[state.topic].removing.get(state.partition)
             for state in self._states.values()
         ) and all(
             partition.high_watermark == partition.log.log_end_offset
@@ -184,15 +237,19 @@ class Invariants:
 
     def check_same(self) -> None:
         """When all is quiet, all replicas hold the same bytes."""
-        found: dict[str, tuple[int, list[tuple[int, bytes]]]] = {}
+        found: dict[_Key, tuple[int, list[tuple[int, bytes]]]] = {}
         for broker in self.brokers.values():
             for partition in broker.replicas():
                 if partition.log.config.cleanup_policy_compact:
                     continue
                 content = [] if partition.high_watermark == 0 else list(_batches(broker, partition, 0))
-                first = found.setdefault(partition.name, (broker.broker_id, content))
+                first = found.setdefault(_key(partition), (broker.broker_id, content))
                 if first[1] != content:
                     _fail(broker, partition, f"it differs from what broker {first[0]} has")
+
+
+def _key(partition: Partition) -> _Key:
+    return (partition.topic_id, partition.index)
 
 
 def _batches(broker: SimBroker, partition: Partition, start: int) -> list[tuple[int, bytes]]:

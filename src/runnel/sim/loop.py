@@ -9,12 +9,13 @@ it.
 import asyncio
 import heapq
 import itertools
+from array import array
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from hashlib import blake2b
 from random import Random
 from typing import Any, TypeVar
@@ -41,12 +42,32 @@ class Stuck(Exception):  # noqa: N818 - says what it is
 
 class _Handle(asyncio.Handle):
     __slots__ = ("process",)
-    process: Process | None
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context) -> None:
+        # Not asyncio's, which asks the loop whether it debugs, once a step.
+        _fill(self, callback, args, loop, context)
+        self.process = context.get(PROCESS)
 
 
 class _Timer(asyncio.TimerHandle):
     __slots__ = ("process",)
-    process: Process | None
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context
+    ) -> None:
+        _fill(self, callback, args, loop, context)
+        self._when = when
+        self._scheduled = False
+        self.process = context.get(PROCESS)
+
+
+def _fill(handle: Any, callback: object, args: tuple[Any, ...], loop: object, context: Context) -> None:
+    handle._callback = callback
+    handle._args = args
+    handle._loop = loop
+    handle._context = context
+    handle._cancelled = False
+    handle._repr = handle._source_traceback = None
 
 
 class _Future(asyncio.Future[Any]):
@@ -65,6 +86,7 @@ class _Task(asyncio.Task[Any]):
 
     def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:
         self._number = number  # before asyncio puts it into a set of all tasks
+        self.label = str(getattr(coro, "__qualname__", "task"))
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
@@ -89,17 +111,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._tasks_max = _TASKS_MIN
         self._free_at_s: dict[Executor, float] = {}
         self._digest = blake2b(digest_size=16)
+        self._times = array("d")  # of the steps that are not in the digest yet
+        self._words: list[str] = []
         self._is_running = False
         self._is_closed = False
 
     @property
     def digest(self) -> str:
         """A name for everything that has happened: who did what, when, in which order."""
+        self._digest.update(self._times.tobytes())
+        self._digest.update("\n".join(self._words).encode())
+        del self._times[:], self._words[:]
         return self._digest.hexdigest()
 
-    def note(self, text: str) -> None:
+    def note(self, *words: str) -> None:
         """Make something that happened part of the digest."""
-        self._digest.update(f"{self._now_s:.6f} {text}\n".encode())
+        self._times.append(self._now_s)
+        self._words += words
 
     # --- running
 
@@ -120,22 +148,30 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _step(self) -> None:
         if not self._ready:
             self._pass_time()
-        handle = self._ready.popleft()
-        if handle.cancelled():
+        handle: Any = self._ready.popleft()
+        if handle._cancelled:
             return
-        process = handle.process
+        process: Process | None = handle.process
         if process is not None and process.life is not Life.RUNNING:
             if process.life is Life.PAUSED:
                 process.held.append(handle)
             return
         self._now_s += _STEP_S
         self.step_count += 1
-        self.note(f"{process.name if process else '-'} {_name(handle)}")
-        handle._run()
+        self.note(process.name if process is not None else "-", _name(handle._callback))
+        self._run(handle)
         if self.after_step is not None:
             self.after_step(process)
         while self._timers and self._timers[0][0] <= self._now_s:
             self._ready.append(heapq.heappop(self._timers)[2])
+
+    def _run(self, handle: Any) -> None:
+        try:
+            handle._context.run(handle._callback, *handle._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": "a step failed", "exception": error, "handle": handle})
 
     def _pass_time(self) -> None:
         while self._timers and self._timers[0][2].cancelled():
@@ -179,8 +215,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._now_s
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
-        handle = _Handle(callback, args, self, context)
-        handle.process = PROCESS.get() if context is None else context.get(PROCESS)
+        handle = _Handle(callback, args, self, copy_context() if context is None else context)
         if not self._is_closed:
             self._ready.append(handle)
         return handle
@@ -199,8 +234,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = _Timer(when, callback, args, self, context)
-        timer.process = PROCESS.get() if context is None else context.get(PROCESS)
+        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
         if not self._is_closed:
             heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer
@@ -229,7 +263,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _on_end(self, task: "asyncio.Task[Any]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Crash):
-            self.failures.append(f"{_name_of(task)} ended with {error!r}")
+            self.failures.append(f"{getattr(task, 'label', task)} ended with {error!r}")
 
     # --- what threads would do
 
@@ -315,14 +349,9 @@ def _settle(done: "asyncio.Future[T]", result: Any, error: BaseException | None)
         done.set_exception(error)
 
 
-def _name(handle: asyncio.Handle) -> str:
+def _name(callback: Any) -> str:
     """What a step is, in words that are the same in every run."""
-    callback: Any = handle._callback  # type: ignore[attr-defined]
     task = getattr(callback, "__self__", None)
-    if isinstance(task, asyncio.Task):
-        return _name_of(task)
+    if type(task) is _Task:
+        return task.label
     return str(getattr(callback, "__qualname__", type(callback).__name__))
-
-
-def _name_of(task: "asyncio.Task[Any]") -> str:
-    return str(getattr(task.get_coro(), "__qualname__", "task"))

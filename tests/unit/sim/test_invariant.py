@@ -70,10 +70,13 @@ class Pair:
 
     def __init__(self, one: Replica, other: Replica) -> None:
         self.one, self.other = Broker(1, one), Broker(2, other)
-        self.invariants = Invariants([self.one, self.other])  # type: ignore[list-item]
+        self.invariants = Invariants()
+        for broker in (self.one, self.other):
+            self.invariants.add(broker)  # type: ignore[arg-type]
 
     def look(self) -> None:
         for broker in (self.one, self.other):
+            self.invariants.touch(broker.replica)  # type: ignore[arg-type]
             self.invariants.after_step(broker.process)
 
 
@@ -167,7 +170,7 @@ FIRST = PartitionRecord("t", 0, 1, 4, (1, 2))
     ],
 )
 def test_states_in_the_metadata(state: PartitionRecord, text: str | None) -> None:
-    invariants = Invariants([])
+    invariants = Invariants()
     for version, record in enumerate((TOPIC, FIRST)):
         path, value = node_of(record)
         invariants.committed([Change(path, Node(value, version))])
