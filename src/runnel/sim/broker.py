@@ -36,6 +36,7 @@ class SimBroker:
         self.fs = MemoryFileSystem(random)
         self.process: Process | None = None
         self.server: Server | None = None
+        self.is_wounded = False  # it has lost power, and was not admitted since then
         self._loop = loop
         self._options = dict(options)
         self._open_store = open_store
@@ -94,12 +95,15 @@ class SimBroker:
         if self.process is not None and self.process.is_alive:
             self._end(self.process, is_power_loss=is_power_loss)
 
-    def kill_in_call(self, call_count: int, *, is_power_loss: bool) -> None:
-        """End it in the middle of a call to its file system, some calls from now."""
+    def kill_in_call(self, call_count: int, decide: Callable[[], bool | None]) -> None:
+        """End it in the middle of a call to its file system, some calls from now.
+
+        `decide` says then whether it loses power; or None, and it lives on until a later call.
+        """
         process, last = self.process, self.fs.call_count + call_count
 
         def hook(count: int, operation: str, path: str) -> Crash | None:
-            if count < last or process is None:
+            if count < last or process is None or (is_power_loss := decide()) is None:
                 return None
             self._loop.note(f"{self.host} dies in {operation}")
             process.life = Life.DEAD
@@ -116,6 +120,7 @@ class SimBroker:
             return
         self.process = self.server = None
         if is_power_loss:
+            self.is_wounded = True
             self._loop.network.power_off(self.host)
             self.fs.lose_power()
         else:

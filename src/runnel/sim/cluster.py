@@ -10,33 +10,71 @@ from unittest.mock import patch
 
 from runnel.coordination.store import MetadataStore
 from runnel.server.dispatch import Dispatcher
+from runnel.sim.admin_workload import AdminWorkload
 from runnel.sim.broker import SimBroker
 from runnel.sim.clock import SimClock
 from runnel.sim.cluster_fault import ClusterFaults
 from runnel.sim.fault import Faults
 from runnel.sim.invariant import Invariants
-from runnel.sim.simulation import Outcome, Simulation
+from runnel.sim.record_workload import RecordWorkload, Shape
+from runnel.sim.simulation import Outcome, Settings, Simulation
 from runnel.sim.store import SimStore
-from runnel.sim.workload import Shape
+from runnel.sim.workload import Workload
 from runnel.sim.zookeeper import SimZookeeper
 
-_SESSION_TIMEOUT_MS = 6_000
 _QUIET_S = 120.0
-_LOOK_S = 0.5
+_LOOK_S = 0.2
+_DRIFTS = (1.0, 1.0, 0.99, 0.999, 1.001, 1.01)
 
 
 class ClusterSimulation(Simulation):
-    """Several brokers and their clients."""
+    """Several brokers and their clients.
 
-    def __init__(self, seed: int, *, for_s: float = 60.0) -> None:
+    All time-outs are short, as if the world were in a hurry: what a seed costs is what happens in it and the time
+    that passes, and what is looked for are unhappy orders of events.
+    """
+
+    settle_s = 0.5
+    session_timeout_ms = 2_000
+
+    def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         super().__init__(seed, for_s=for_s)
-        self.broker_count = self.random.choice([3, 3, 4, 5])
+        self.broker_count = self.random.choice([3, 3, 3, 4, 5])
         self.syncs = self.random.random() < 0.3
+        self.admin_every_s = self.random.choice([0.0, 0.7, 2.0])  # 0: nobody administrates
         self.invariants = Invariants()
 
+    def choose_length(self) -> float:
+        return self.random.choice([4.0, 6.0, 8.0, 12.0])
+
     def choose_shape(self) -> Shape:
-        configs = (("min.insync.replicas", "2"),)
-        return replace(super().choose_shape(), replication_factor=3, topic_configs=configs)
+        shape, random = super().choose_shape(), self.random
+        client: Settings = {"request.timeout.ms": random.choice([800, 2_000, 8_000]), "metadata.max.age.ms": 5_000}
+        reading: Settings = {**client, "fetch.max.wait.ms": random.choice([100, 500])}
+        session: Settings = (
+            {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 400}
+            if shape.member["group.protocol"] == "classic"
+            else {}
+        )
+        return replace(
+            shape,
+            replication_factor=3,
+            topic_configs=(("min.insync.replicas", "2"),),
+            producer={**shape.producer, **client, "delivery.timeout.ms": random.choice([10_000, 30_000])},
+            consumer={**shape.consumer, **reading},
+            member={**shape.member, **reading, **session},
+            pause_s=random.choice([0.02, 0.05, 0.1, 0.2]),
+            pipeline_max=random.choice([3, 10, 50]),
+            producer_count=random.choice([1, 2]),
+            member_count=random.choice([0, 1, 2]),
+            consumer_count=random.choice([0, 1]),
+        )
+
+    def choose_workloads(self) -> list[Workload]:
+        records = RecordWorkload(self.world, self.shape)
+        if not self.admin_every_s:
+            return [records]
+        return [records, AdminWorkload(self.world, records, every_s=self.admin_every_s)]
 
     def broker_options(self) -> dict[str, str]:
         options = super().broker_options()
@@ -47,24 +85,31 @@ class ClusterSimulation(Simulation):
             **options,
             "offsets.topic.replication.factor": "3",
             "min.insync.replicas": "2",
-            "replica.lag.time.max.ms": "4000",
-            "leader.imbalance.check.interval.seconds": str(self.random.choice([1, 5, 300])),
+            "replica.lag.time.max.ms": "1500",
+            "leader.imbalance.check.interval.seconds": str(self.random.choice([1, 3, 300])),
             "leader.imbalance.per.broker.percentage": "0",
-            "replica.high.watermark.checkpoint.interval.ms": "2000",
             # So little that who was away for a moment comes back in many fetches, and asks ahead.
             "replica.fetch.max.bytes": Random(f"fetch {self.world.seed}").choice(["300", "3000", "1048576"]),
+            "replica.high.watermark.checkpoint.interval.ms": "1000",
+            "controlled.shutdown.retry.backoff.ms": "500",
+            "group.min.session.timeout.ms": "1000",
+            "group.consumer.min.session.timeout.ms": "1000",
+            "group.consumer.session.timeout.ms": "2000",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.heartbeat.interval.ms": "400",
         }
 
     def make_brokers(self) -> None:
         world, options = self.world, self.broker_options()
         world.loop.network.slow_share = self.random.choice([0.01, 0.05, 0.3])
-        self.zookeeper = SimZookeeper(world.loop, _SESSION_TIMEOUT_MS)
+        self.zookeeper = SimZookeeper(world.loop, self.session_timeout_ms)
 
         async def open_store(broker: SimBroker) -> MetadataStore:
             return await SimStore.open(world.loop, self.zookeeper, broker.clock, broker.host)
 
         for broker_id in range(1, self.broker_count + 1):
-            clock = SimClock(world.loop, skew_ms=self.random.randint(-2_000, 2_000))
+            drift = self.random.choice(_DRIFTS)
+            clock = SimClock(world.loop, skew_ms=self.random.randint(-2_000, 2_000), rate=drift)
             dice = Random(f"disk {broker_id} {world.seed}")
             world.brokers.append(SimBroker(world.loop, broker_id, options, open_store, clock, dice))
             self.invariants.add(world.brokers[-1])
@@ -72,13 +117,8 @@ class ClusterSimulation(Simulation):
         world.loop.after_step = self.invariants.after_step
 
     def make_faults(self) -> Faults:
-        every_s = 1e9 if self.is_calm else self.random.choice([2.0, 5.0])
-        return ClusterFaults(self.world, self.zookeeper, may_lose_power=self._may_lose_power, every_s=every_s)
-
-    def _may_lose_power(self, broker_id: int) -> bool:
-        """What is not synced is safe while enough others have it, who lost nothing themselves since they had it."""
-        running = {broker.broker_id for broker in self.world.brokers if broker.is_admitted} - {broker_id}
-        return self.syncs or all(len(running & set(isr)) >= 2 for isr in self.invariants.isrs())
+        every_s = 1e9 if self.is_calm else self.random.choice([0.3, 0.6, 1.2])
+        return ClusterFaults(self.world, self.zookeeper, isrs=self.invariants.isrs, syncs=self.syncs, every_s=every_s)
 
     async def end(self) -> None:
         """When all has been read, everybody is in sync again, and all have the same."""

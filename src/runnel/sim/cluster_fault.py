@@ -1,49 +1,73 @@
 """What goes wrong in a cluster: brokers among each other, and between them and the servers that keep the metadata."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from runnel.coordination.layout import node_of, record_of
+from runnel.coordination.store import Change, Put
+from runnel.machines.controller.record import NO_BROKER, PartitionRecord
+from runnel.sim.broker import SimBroker
 from runnel.sim.fault import Fault, Faults
 from runnel.sim.world import World
 from runnel.sim.zookeeper import HOST, SimZookeeper
 
+_KIND_SHARE = 0.6  # of all kinds of faults that one seed knows
+_KINDS_MIN = 3
+_QUICKLY_S = 0.03
+
 
 class ClusterFaults(Faults):
-    """The faults of one broker, and those of several."""
+    """The faults of one broker, and those of several.
+
+    A seed knows only some kinds, so that each has a chance to follow itself and a few others again and again.
+    """
+
+    lengths_s = (0.1, 0.5, 2.0, 5.0)
+    down_s_max = 4.0
 
     def __init__(
         self,
         world: World,
         zookeeper: SimZookeeper,
         *,
-        may_lose_power: Callable[[int], bool],
+        isrs: Callable[[], list[tuple[int, ...]]],
+        syncs: bool,
         every_s: float,
     ) -> None:
-        """`may_lose_power` says of a broker whether what it has not synced is safe on others."""
+        """`isrs` tells who is in sync; with `syncs` brokers sync what they acknowledge."""
         super().__init__(world, loses_power=True, every_s=every_s)
         self._zookeeper = zookeeper
-        self._may_lose_power = may_lose_power
+        self._isrs = isrs
+        self._syncs = syncs
 
     def menu(self) -> list[Fault]:
-        return [
-            *super().menu(),
-            self.kill_broker,
-            self.cut_brokers,
-            self.cut_brokers,
-            self.isolate_broker,
-            self.cut_zookeeper,
-            self.cut_zookeeper,
-            self.stall_zookeeper,
-            self.expire_session,
-            self.break_session,
-            self.break_after_commit,
-        ]
+        several = [*super().menu(), self.kill_broker, self.stop_broker, self.cut_brokers, self.cut_brokers]
+        several += [self.isolate_broker, self.cut_off_leader, self.cut_off_leader, self.pause_leader]
+        several += [self.elect_another, self.elect_another, self.elect_two, self.elect_two]
+        several += [self.cut_zookeeper, self.cut_zookeeper, self.stall_zookeeper]
+        several += [self.expire_session, self.break_session, self.break_after_commit]
+        kinds = list(dict.fromkeys(several))
+        share = max(_KINDS_MIN, round(len(kinds) * _KIND_SHARE))
+        known = set(self._world.random.sample(kinds, share))
+        return [fault for fault in several if fault in known]
 
     def heal(self) -> None:
         self._zookeeper.resume()
         super().heal()
 
-    def loses_power(self, broker_id: int) -> bool:
-        return self._may_lose_power(broker_id) and self._world.random.random() < 0.5
+    def loses_power(self, broker: SimBroker, wants_power_loss: bool) -> bool | None:
+        """What is not synced is safe while enough others have it who did not crash themselves (KIP-966)."""
+        if self._syncs:
+            return wants_power_loss
+        for other in self._world.brokers:
+            other.is_wounded = other.is_wounded and not other.is_admitted
+        others = [other for other in self._world.brokers if other is not broker]
+        if any(other.is_wounded for other in others):
+            return None  # to the controller a broker that was killed is no better than one that lost power
+        running = {other.broker_id for other in others if other.is_admitted}
+        return wants_power_loss and all(len(running & set(isr)) >= 2 for isr in self._isrs())
+
+    # --- brokers among each other
 
     def cut_brokers(self) -> None:
         """Cut two brokers off from each other, in one direction or both."""
@@ -52,16 +76,70 @@ class ClusterFaults(Faults):
 
     def isolate_broker(self) -> None:
         """Cut a broker off from all others, but neither from clients nor from the metadata."""
-        alone = self._broker()
+        self._isolate(self._broker())
+
+    def cut_off_leader(self) -> None:
+        """Cut a leader off from its followers; perhaps another is elected, who is not cut off."""
+        if (leader := self._leader()) is not None:
+            self._isolate(leader)
+            if self._world.random.random() < 0.5:
+                self._later(self._world.random.uniform(0, 1.5), self.elect_another)
+
+    def pause_leader(self) -> None:
+        if (leader := self._leader()) is not None:
+            self._pause(leader)
+
+    def _isolate(self, alone: SimBroker) -> None:
         for other in self._world.brokers:
             if other is not alone:
                 self._cut(alone.host, other.host)
+
+    # --- elections
+
+    def elect_another(self) -> None:
+        """Decide as a controller may for any broker that is in sync and alive."""
+        if states := self._states():
+            self._elect(self._world.random.choice(states))
+
+    def elect_two(self) -> None:
+        """Two elections of one partition, so quickly after one another that not all learn of the first."""
+        if states := self._states():
+            state = self._world.random.choice(states)
+            self._elect(state)
+            wait_s = self._world.random.uniform(0, _QUICKLY_S)
+            self._later(wait_s, lambda: self._elect_again(state))
+
+    def _elect_again(self, before: PartitionRecord) -> None:
+        for state in self._states():
+            if (state.topic, state.partition) == (before.topic, before.partition):
+                self._elect(state)
+
+    def _elect(self, state: PartitionRecord) -> None:
+        alive = {broker.broker_id for broker in self._world.brokers if broker.is_admitted}
+        others = [broker_id for broker_id in state.isr if broker_id in alive and broker_id != state.leader]
+        if self._is_over or not others:
+            return
+        leader = self._world.random.choice(others)
+        path, value = node_of(replace(state, leader=leader, leader_epoch=state.leader_epoch + 1))
+        self._world.note(f"broker {leader} is elected for {state.topic}-{state.partition}, after {state}")
+        self._zookeeper.commit_as_world([Put(path, value, self._zookeeper.tree.nodes[path].version)])
+
+    def _states(self) -> list[PartitionRecord]:
+        records = [record_of(Change(path, node)) for path, node in sorted(self._zookeeper.tree.nodes.items())]
+        return [record for record in records if isinstance(record, PartitionRecord)]
+
+    def _leader(self) -> SimBroker | None:
+        ids = [state.leader for state in self._states() if state.leader != NO_BROKER]
+        chosen = self._world.random.choice(ids) if ids else NO_BROKER
+        return next((broker for broker in self._world.brokers if broker.broker_id == chosen), None)
+
+    # --- the servers that keep the metadata
 
     def cut_zookeeper(self) -> None:
         self._cut(self._broker().host, HOST)
 
     def stall_zookeeper(self) -> None:
-        seconds = self._world.random.choice([1.0, 5.0, 15.0])
+        seconds = self._world.random.choice([0.5, 1.5, 5.0])
         self._world.note(f"the metadata servers stall for {seconds:g} s")
         self._zookeeper.stall()
         self._later(seconds, self._zookeeper.resume)

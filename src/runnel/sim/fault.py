@@ -8,11 +8,14 @@ from runnel.sim.process import Life
 from runnel.sim.world import Client, World
 
 Fault = Callable[[], None]
-_PAUSE_S = (0.1, 2.0, 8.0, 20.0)
+_QUIET_S = 0.3  # in which the first records get through
 
 
 class Faults:
     """Makes something go wrong every few seconds."""
+
+    lengths_s: tuple[float, ...] = (0.1, 2.0, 8.0, 20.0)
+    down_s_max = 10.0
 
     def __init__(self, world: World, *, loses_power: bool, every_s: float) -> None:
         self._world = world
@@ -24,9 +27,13 @@ class Faults:
         """Make things go wrong for so long, then heal everything."""
         loop, random = self._world.loop, self._world.random
         ends_s = loop.time() + for_s
+        menu = self.menu()
+        await asyncio.sleep(min(_QUIET_S, for_s))
         while (wait_s := random.expovariate(1 / self._every_s)) < ends_s - loop.time():
             await asyncio.sleep(wait_s)
-            random.choice(self.menu())()
+            fault = random.choice(menu)
+            self._world.count(fault.__name__.replace("_", " "))
+            fault()
         await asyncio.sleep(max(0.0, ends_s - loop.time()))
         self.heal()
 
@@ -69,30 +76,35 @@ class Faults:
     def kill_broker(self) -> None:
         """Kill one between two steps or in the middle of a call to its file system, and start it again later."""
         broker, random = self._broker(), self._world.random
-        is_power_loss = self.loses_power(broker.broker_id)
-        word = "loses power" if is_power_loss else "is killed"
+        wants_power_loss = random.random() < 0.5
         if random.random() < 0.5:
-            self._world.note(f"{broker.host} {word}")
+            is_power_loss = self.loses_power(broker, wants_power_loss)
+            if is_power_loss is None:
+                return
+            self._world.note(f"{broker.host} {'loses power' if is_power_loss else 'is killed'}")
             broker.kill(is_power_loss=is_power_loss)
         else:
             call_count = random.choice([1, 3, 10, 30, 100])
-            self._world.note(f"{broker.host} {word} in {call_count} calls")
-            broker.kill_in_call(call_count, is_power_loss=is_power_loss)
-        self._later(random.uniform(0.1, 10), lambda: self._start(broker))
+            self._world.note(f"{broker.host} is to die in {call_count} calls")
+            broker.kill_in_call(call_count, lambda: self.loses_power(broker, wants_power_loss))
+        self._later(random.uniform(0.1, self.down_s_max), lambda: self._start(broker))
 
-    def loses_power(self, broker_id: int) -> bool:  # noqa: ARG002 - it matters where there are several
-        """Whether a broker that is to be killed loses what it has not synced."""
-        return self._loses_power and self._world.random.random() < 0.5
+    def loses_power(self, broker: SimBroker, wants_power_loss: bool) -> bool | None:  # noqa: ARG002
+        """Whether a broker that is to be killed loses what it has not synced; None if it must not die now."""
+        return self._loses_power and wants_power_loss
 
     def stop_broker(self) -> None:
         """Stop one as an administrator would, and start it again."""
         broker = self._broker()
         self._world.note(f"{broker.host} is stopped")
         broker.stop()
-        self._later(self._world.random.uniform(0.5, 10), lambda: self._start(broker))
+        self._later(self._world.random.uniform(0.1, self.down_s_max), lambda: self._start(broker))
 
     def pause_broker(self) -> None:
-        broker, seconds = self._broker(), self._world.random.choice(_PAUSE_S)
+        self._pause(self._broker())
+
+    def _pause(self, broker: SimBroker) -> None:
+        seconds = self._world.random.choice(self.lengths_s)
         self._world.note(f"{broker.host} is paused for {seconds:g} s")
         broker.pause()
         self._later(seconds, broker.resume)
@@ -124,7 +136,7 @@ class Faults:
     def _cut(self, one: str, other: str) -> None:
         random, network = self._world.random, self._world.loop.network
         directions = random.choice([[(one, other)], [(other, one)], [(one, other), (other, one)]])
-        seconds = random.choice(_PAUSE_S)
+        seconds = random.choice(self.lengths_s)
         for source, target in directions:
             self._world.note(f"nothing gets from {source} to {target} for {seconds:g} s")
             network.cut(source, target)
@@ -152,7 +164,7 @@ class Faults:
             client.start()
 
     def pause_client(self) -> None:
-        client, seconds = self._client(), self._world.random.choice(_PAUSE_S)
+        client, seconds = self._client(), self._world.random.choice(self.lengths_s)
         if client is not None:
             process = client.process
             self._world.note(f"{process.name} is paused for {seconds:g} s")

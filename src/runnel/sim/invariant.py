@@ -107,7 +107,7 @@ class Invariants:
         if not self._touched:
             return
         touched, self._touched = self._touched, {}
-        broker = self._by_host.get(process.host) if process is not None else None
+        broker = self._by_host.get(process.host) if process is not None and process.is_alive else None
         if broker is None or process is not broker.process:
             return
         for partition in touched:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -15,12 +15,14 @@ from runnel.sim.clock import SimClock
 from runnel.sim.determinism import deterministic
 from runnel.sim.fault import Faults
 from runnel.sim.loop import START_S
-from runnel.sim.workload import Member, ReadingClient, SendingClient, Shape, drain, make_topic
-from runnel.sim.world import World
+from runnel.sim.record_workload import RecordWorkload, Shape
+from runnel.sim.workload import Workload
+from runnel.sim.world import ACKNOWLEDGED, World
 
 Settings = dict[str, SettingValue]
 
-_SETTLE_S = 5.0
+_ACKNOWLEDGED_MIN = 10
+_LOOK_S = 0.1
 _ENDING_S = 300.0  # what clients may need to end after everything is healed: more than any time-out of theirs
 
 
@@ -36,6 +38,7 @@ class Outcome:
     seconds: float
     notes: list[str]
     events: list[dict[str, object]]
+    counts: Mapping[str, int]
 
     def __str__(self) -> str:
         word = "FAILED" if self.problems else "ok"
@@ -61,16 +64,28 @@ class Complaints(logging.Handler):
 class Simulation:
     """One broker and its clients."""
 
-    def __init__(self, seed: int, *, for_s: float = 60.0) -> None:
+    settle_s = 5.0
+
+    def __init__(self, seed: int, *, for_s: float | None = None) -> None:
+        """`for_s` is for how long things go wrong; without it the seed decides."""
         self.world = World(seed)
         self.random = Random(f"simulation {seed}")
-        self.for_s = for_s
+        chosen_s = self.choose_length()
+        self.for_s = chosen_s if for_s is None else for_s
         self.loses_power = self.random.random() < 0.5
         self.is_calm = self.random.random() < 0.1
         self.shape = self.choose_shape()
         self.problems: list[str] = []
 
     # --- what is drawn
+
+    def choose_length(self) -> float:
+        """For how many seconds things go wrong."""
+        return 60.0
+
+    def choose_workloads(self) -> list[Workload]:
+        """What goes on while they do."""
+        return [RecordWorkload(self.world, self.shape)]
 
     def choose_shape(self) -> Shape:
         """What the clients do."""
@@ -144,34 +159,39 @@ class Simulation:
         every_s = 1e9 if self.is_calm else self.random.choice([2.0, 6.0])
         return Faults(self.world, loses_power=self.loses_power, every_s=every_s)
 
-    def start_clients(self) -> None:
-        """Everybody who sends and reads."""
-        for number in range(1, 3):
-            self.world.start_client(f"producer-{number}", SendingClient(self.world, self.shape).run)
-            self.world.start_client(f"member-{number}", Member(self.world, self.shape).run)
-        self.world.start_client("consumer-1", ReadingClient(self.world, self.shape).run)
-
     async def main(self) -> None:
         """The story of one seed."""
         world = self.world
         self.make_brokers()
         for broker in world.brokers:
             broker.start()
-        await make_topic(world, self.shape)
-        self.start_clients()
+        workloads = self.choose_workloads()
+        for workload in workloads:
+            await workload.prepare()
+        for workload in workloads:
+            for name, program in workload.programs().items():
+                world.start_client(name, program)
         await self.make_faults().run(self.for_s)
-        await asyncio.sleep(_SETTLE_S)
-        world.is_ending = True
+        await asyncio.sleep(self.settle_s)
         try:
             async with asyncio.timeout(_ENDING_S):
+                await self._work_goes_on()
+                world.is_ending = True
                 await asyncio.gather(*(client.task for client in world.clients))
                 world.note("drain")
-                await drain(world, self.shape)
+                for workload in workloads:
+                    await workload.drain()
         except TimeoutError:
             waiting = [client.process.name for client in world.clients if not client.task.done()]
             self.problems.append(f"not over {_ENDING_S:g} s after everything was healed; waiting: {waiting}")
         else:
             await self.end()
+
+    async def _work_goes_on(self) -> None:
+        """Return when some more records have been acknowledged after everything was healed."""
+        enough = self.world.counts[ACKNOWLEDGED] + _ACKNOWLEDGED_MIN
+        while self.world.counts[ACKNOWLEDGED] < enough:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(_LOOK_S)
 
     async def end(self) -> None:
         """What else there is to look at when everything has been read."""
@@ -198,6 +218,7 @@ class Simulation:
             world.now_ms() / 1000,
             world.notes,
             world.recorder.events,
+            world.counts,
         )
 
 

@@ -1,197 +1,35 @@
-"""What clients do while things go wrong: send, read, read in groups, and at last read everything."""
+"""What clients do in a simulated world; a simulation runs any number of these next to each other."""
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import TypeVar
+from typing import Protocol
 
-import runnel.aio
-from runnel.client.admin import NewTopic
-from runnel.client.cluster import Cluster
-from runnel.client.consumer_record import ConsumerRecord
-from runnel.client.delivery import RecordMetadata
-from runnel.client.error import BufferFull, ClientError
-from runnel.client.fetch import Fetched
-from runnel.client.isolation import visible_batches
-from runnel.client.offset import EARLIEST, LATEST
-from runnel.client.reader import Reader
-from runnel.client.setting import SettingValue
-from runnel.client.topic_partition import TopicPartition
+from runnel.client.error import ClientError
 from runnel.protocol.errors import ApiError
-from runnel.records.record import read_records
-from runnel.sim.history import Pending
 from runnel.sim.world import Program, World
 
-T = TypeVar("T")
-GROUP = "readers"
 FAILURES = (ClientError, ApiError)
-_TRY_AGAIN_S = 0.5
+TRY_AGAIN_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the clients of one seed do."""
+class Workload(Protocol):
+    """Some programs with one purpose, and what is read at the end to judge what became of it."""
 
-    topic: str
-    partition_count: int
-    replication_factor: int
-    topic_configs: tuple[tuple[str, str], ...]
-    producer: dict[str, SettingValue]
-    consumer: dict[str, SettingValue]
-    member: dict[str, SettingValue]
-    pause_s: float  # between two records of a producer, on average
-    pipeline_max: int
+    async def prepare(self) -> None:
+        """Make what the programs need, before anything goes wrong."""
+        ...
 
-    @property
-    def partitions(self) -> list[str]:
-        return [partition_name((self.topic, partition)) for partition in range(self.partition_count)]
+    def programs(self) -> dict[str, Program]:
+        """The clients by their names; each runs on a host of its own until `world.is_ending`."""
+        ...
+
+    async def drain(self) -> None:
+        """Read everything there is, when all is healed and all programs have ended."""
+        ...
 
 
 def partition_name(target: tuple[str, int]) -> str:
     return f"{target[0]}-{target[1]}"
-
-
-async def make_topic(world: World, shape: Shape) -> None:
-    """Create the topic, however long that takes."""
-    new = NewTopic(shape.topic, shape.partition_count, shape.replication_factor, dict(shape.topic_configs))
-    while True:
-        try:
-            async with runnel.aio.Admin(world.bootstrap, request_timeout_ms=5_000) as admin:
-                answer = (await admin.create_topics([new]))[shape.topic]
-                if not isinstance(answer, ApiError) or answer.code.name == "TOPIC_ALREADY_EXISTS":
-                    return
-        except FAILURES:
-            pass
-        await asyncio.sleep(_TRY_AGAIN_S)
-
-
-class SendingClient:
-    """A producer that sends numbered values, several at a time, and writes down what became of each."""
-
-    def __init__(self, world: World, shape: Shape) -> None:
-        self._world = world
-        self._shape = shape
-        self.ok_count = 0
-
-    async def run(self, name: str) -> None:
-        """Send until the world ends."""
-        await keep_trying(self._world, name, self._run)
-
-    async def _run(self, name: str) -> None:
-        random = Random(f"{name} {self._world.seed}")
-        pending: set[asyncio.Task[None]] = set()
-        async with runnel.aio.Producer(self._world.bootstrap, config=self._shape.producer) as producer:
-            number = 0
-            while not self._world.is_ending:
-                number += 1
-                partition = random.randrange(self._shape.partition_count)
-                await self._send(producer, name, f"{name}:{number}", partition, pending)
-                await asyncio.sleep(random.expovariate(1 / self._shape.pause_s))
-                if len(pending) >= self._shape.pipeline_max:
-                    await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            if pending:
-                await asyncio.wait(pending)
-
-    async def _send(
-        self, producer: runnel.aio.Producer, name: str, value: str, partition: int, pending: set[asyncio.Task[None]]
-    ) -> None:
-        place = partition_name((self._shape.topic, partition))
-        operation = self._world.recorder.invoke(name, "send", partition=place, value=value)
-        try:
-            future = await producer.send(self._shape.topic, value.encode(), partition=partition)
-        except (BufferFull, *FAILURES) as error:
-            operation.fail(error)
-            return
-        task = asyncio.get_running_loop().create_task(self._settle(operation, future))
-        pending.add(task)
-        task.add_done_callback(pending.discard)
-
-    async def _settle(self, operation: Pending, future: Awaitable[RecordMetadata]) -> None:
-        try:
-            metadata = await future
-        except FAILURES as error:
-            operation.unknown(error)  # an earlier attempt may have been written
-        else:
-            self.ok_count += 1
-            operation.ok(offset=metadata.offset)
-
-
-class ReadingClient:
-    """A consumer that reads every partition from the beginning, and now and then begins again somewhere."""
-
-    def __init__(self, world: World, shape: Shape) -> None:
-        self._world = world
-        self._shape = shape
-
-    async def run(self, name: str) -> None:
-        """Read until the world ends."""
-        await keep_trying(self._world, name, self._run)
-
-    async def _run(self, name: str) -> None:
-        random = Random(f"{name} {self._world.seed}")
-        topic, count = self._shape.topic, self._shape.partition_count
-        consumer = runnel.aio.Consumer(self._world.bootstrap, config=self._shape.consumer)
-        async with consumer.assign([(topic, partition, "earliest") for partition in range(count)]):
-            while not self._world.is_ending:
-                if random.random() < 0.01:
-                    partition = random.randrange(count)
-                    place = partition_name((topic, partition))
-                    self._world.recorder.invoke(name, "assign", partitions=[place]).ok()
-                    consumer.seek(topic, partition, "earliest")
-                await poll(self._world, name, consumer)
-
-
-class Member:
-    """A member of a group: it commits what it has read, and looks at what is committed."""
-
-    def __init__(self, world: World, shape: Shape) -> None:
-        self._world = world
-        self._shape = shape
-
-    async def run(self, name: str) -> None:
-        """Read as a member until the world ends."""
-        await keep_trying(self._world, name, self._run)
-
-    async def _run(self, name: str) -> None:
-        random = Random(f"{name} {self._world.seed}")
-        consumer = runnel.aio.Consumer(self._world.bootstrap, config={**self._shape.member, "group.id": GROUP})
-
-        def moved(partitions: list[TopicPartition]) -> None:
-            self._world.recorder.invoke(name, "assign", partitions=[partition_name(each) for each in partitions]).ok()
-
-        async with consumer.subscribe(self._shape.topic, on_assigned=moved, on_revoked=moved, on_lost=moved):
-            await self._read(name, consumer, random)
-
-    async def _read(self, name: str, consumer: runnel.aio.Consumer, random: Random) -> None:
-        while not self._world.is_ending:
-            records = await poll(self._world, name, consumer)
-            if records and random.random() < 0.7:
-                await self._commit(name, consumer, records)
-            elif random.random() < 0.1:
-                await self._look(name, consumer)
-            await asyncio.sleep(random.uniform(0, 0.2))
-
-    async def _commit(self, name: str, consumer: runnel.aio.Consumer, records: Sequence[ConsumerRecord]) -> None:
-        offsets = {(record.topic, record.partition): record.offset + 1 for record in records}
-        named = {partition_name(target): offset for target, offset in offsets.items()}
-        operation = self._world.recorder.invoke(name, "commit", group=GROUP, offsets=named)
-        try:
-            await consumer.commit(offsets)
-        except FAILURES as error:
-            operation.unknown(error)
-        else:
-            operation.ok()
-
-    async def _look(self, name: str, consumer: runnel.aio.Consumer) -> None:
-        operation = self._world.recorder.invoke(name, "committed", group=GROUP)
-        try:
-            found = await consumer.committed()
-        except FAILURES as error:
-            operation.unknown(error)
-        else:
-            operation.ok(offsets={partition_name(each): value.offset for each, value in found.items() if value})
 
 
 async def keep_trying(world: World, name: str, life: Program) -> None:
@@ -202,52 +40,4 @@ async def keep_trying(world: World, name: str, life: Program) -> None:
             return
         except FAILURES as error:
             world.note(f"{name} gave up: {error}")
-            await asyncio.sleep(_TRY_AGAIN_S)
-
-
-async def poll(world: World, name: str, consumer: runnel.aio.Consumer) -> list[ConsumerRecord]:
-    """One poll, written down; an error is a poll that brought nothing."""
-    operation = world.recorder.invoke(name, "poll")
-    try:
-        records = await consumer.poll(1.0)
-    except FAILURES as error:
-        operation.unknown(error)
-        await asyncio.sleep(_TRY_AGAIN_S)
-        return []
-    operation.ok(records=[[partition_name(record[:2]), record.offset, _text(record.value)] for record in records])
-    return records
-
-
-async def drain(world: World, shape: Shape) -> None:
-    """Read everything there is, with a client that knows nothing of what went wrong."""
-    await keep_trying(world, "drain", lambda name: _drain(world, shape, name))
-
-
-async def _drain(world: World, shape: Shape, name: str) -> None:
-    whole = world.recorder.invoke(name, "drain", partitions=shape.partitions)
-    async with Cluster(world.bootstrap, client_id=name) as cluster:
-        async with Reader(cluster, shape.topic) as reader:
-            starts, ends = await reader.find_offsets(EARLIEST), await reader.find_offsets(LATEST)
-            left = {partition for partition, start in starts.items() if start < ends[partition]}
-            reader.seek({partition: starts[partition] for partition in left})
-            while left:
-                operation = world.recorder.invoke(name, "poll")
-                fetched = await anext(reader)
-                operation.ok(records=_records(fetched))
-                if fetched.next_offset >= ends[fetched.partition]:
-                    left.discard(fetched.partition)
-    whole.ok()
-
-
-def _records(fetched: Fetched) -> list[list[object]]:
-    place = partition_name((fetched.topic, fetched.partition))
-    return [
-        [place, record.offset, _text(record.value), header.partition_leader_epoch]
-        for position, header in visible_batches(fetched.data, fetched.aborted)
-        for record in read_records(fetched.data, position)
-        if record.offset >= fetched.offset
-    ]
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode()
+            await asyncio.sleep(TRY_AGAIN_S)

@@ -1,5 +1,6 @@
 """Everything that one simulation is made of: the loop, the brokers, the clients, and what was written down."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -8,6 +9,9 @@ from runnel.sim.broker import SimBroker
 from runnel.sim.history import Recorder
 from runnel.sim.loop import START_S, VirtualLoop
 from runnel.sim.process import Life, Process
+
+ACKNOWLEDGED = "acknowledged"
+"""What every workload counts its successes as."""
 
 Program = Callable[[str], Coroutine[Any, Any, None]]
 """A client: it is given the name under which it writes history."""
@@ -50,6 +54,7 @@ class World:
         self.brokers: list[SimBroker] = []
         self.clients: list[Client] = []
         self.notes: list[str] = []
+        self.counts: Counter[str] = Counter()
         self.is_ending = False
 
     def now_ms(self) -> float:
@@ -60,6 +65,10 @@ class World:
         """Write down what happened, for whoever looks for the reason of a failure."""
         self.loop.note(text)
         self.notes.append(f"{self.now_ms() / 1000:9.3f} {text}")
+
+    def count(self, kind: str) -> None:
+        """Count what happened, for whoever asks what a seed was worth."""
+        self.counts[kind] += 1
 
     @property
     def bootstrap(self) -> str:

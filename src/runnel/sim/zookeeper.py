@@ -128,6 +128,10 @@ class SimZookeeper:
         else:
             peer.answered(number, None)
 
+    def commit_as_world(self, operations: Sequence[Operation]) -> None:
+        """Do something that belongs to no session, as if one of the clients had asked for it."""
+        self._replay(self.tree.decide(operations))
+
     def close(self, session_id: int, peer: Peer, number: int) -> None:
         """End a session because its client wants to."""
         if self._hear(session_id, peer) is not None:

@@ -11,24 +11,29 @@ from runnel.runtime.partition import Partition
 from runnel.sim.broker import SimBroker
 from runnel.sim.cluster import ClusterSimulation
 from runnel.sim.fault import Faults
-from runnel.sim.workload import Shape
+from runnel.sim.record_workload import Shape
 
+_LOOKS_MAX = 100_000
 PATH = partition_path("views", 0)
 
 
 class Scene(ClusterSimulation):
     """Three brokers, one partition, and producers that send all the time."""
 
+    session_timeout_ms = 6_000
+
     def __init__(self, seed: int, script: "type[Script]") -> None:
         super().__init__(seed)
         self.broker_count = 3
+        self.admin_every_s = 0.0
         self._script = script
 
     def choose_shape(self) -> Shape:
         return replace(super().choose_shape(), partition_count=1, pause_s=0.05, pipeline_max=20)
 
     def broker_options(self) -> dict[str, str]:
-        return {**super().broker_options(), "leader.imbalance.check.interval.seconds": "300"}
+        slow = {"leader.imbalance.check.interval.seconds": "300", "replica.lag.time.max.ms": "4000"}
+        return {**super().broker_options(), **slow}
 
     def make_faults(self) -> Faults:
         return self._script(self)
@@ -55,8 +60,11 @@ class Script(Faults):
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Go on in the moment in which something becomes true, before anything that takes time."""
-        while not condition():  # noqa: ASYNC110 - nobody tells
+        for _ in range(_LOOKS_MAX):
+            if condition():
+                return
             await asyncio.sleep(0.000_05)
+        raise TimeoutError("what was waited for has not come")
 
     @property
     def state(self) -> PartitionRecord:
@@ -69,7 +77,7 @@ class Script(Faults):
         state = self.state
         assert broker.broker_id in state.isr
         _, value = node_of(replace(state, leader=broker.broker_id, leader_epoch=state.leader_epoch + 1))
-        self.zookeeper._replay(self.zookeeper.tree.decide([Put(PATH, value, self.zookeeper.tree.nodes[PATH].version)]))
+        self.zookeeper.commit_as_world([Put(PATH, value, self.zookeeper.tree.nodes[PATH].version)])
 
     def replica(self, broker: SimBroker) -> Partition:
         return next(partition for partition in broker.replicas() if partition.name == "views-0")
