@@ -42,8 +42,8 @@ test-exactly-once: $(VENV)/.dev ## every client copies RECORDS (20000) exactly o
 simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SEED and SEEDS choose others
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)
 
-simulate: $(VENV)/.dev ## clusters and clients in a world that goes wrong, on virtual time; SEED and SEEDS choose others
-	$(BIN)/python -m runnel.sim.simulate --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)
+simulate: $(VENV)/.dev ## clusters and clients in a world that goes wrong, on virtual time; SEED, SEEDS and JOBS choose
+	$(BIN)/python -m runnel.sim.simulate --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100) --jobs $(or $(JOBS),1) $(OPTIONS)
 
 simulate-one: $(VENV)/.dev ## the same with one broker
 	$(BIN)/python -m runnel.sim.simulate --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)

@@ -7,11 +7,11 @@ over, news that arrives late. A `MemoryStore()` without arguments has a tree of 
 and nothing ever goes wrong with it.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
 from runnel.base.clock import Clock
+from runnel.coordination.mirror import Mirror
 from runnel.coordination.store import (
     Change,
     CommitTooLargeError,
@@ -20,11 +20,9 @@ from runnel.coordination.store import (
     NotConnectedError,
     Operation,
     OutcomeUnknown,
-    SessionListener,
     SessionState,
-    Watcher,
 )
-from runnel.coordination.tree import Step, Tree, at_or_below, difference
+from runnel.coordination.tree import Step, Tree, difference
 
 SESSION_TIMEOUT_MS = 18_000
 
@@ -69,7 +67,7 @@ class MemoryTree:
             store.hear(changes)
 
 
-class MemoryStore:
+class MemoryStore(Mirror):
     """A `MetadataStore` that forgets when the process ends: one session with a tree."""
 
     def __init__(
@@ -82,32 +80,18 @@ class MemoryStore:
     ) -> None:
         """`pause` is awaited on the way of a commit to the tree, and on the way of its answer back."""
         self._tree = tree or MemoryTree()
+        super().__init__(SessionState.CONNECTED, self._tree.nodes)
         self._has_own_tree = tree is None  # which tests open again by using the store after it was closed
         self._clock = clock
         self._session_timeout_ms = session_timeout_ms
         self._pause = pause
-        self._state = SessionState.CONNECTED
-        self._watchers: list[Watcher] = []
-        self._listeners: list[SessionListener] = []
-        self._told = dict(self._tree.nodes)
         self._news: list[Sequence[Change]] = []
         self._is_holding_news = self._is_stalled = self._is_expired = self._loses_answer = False
         self._silent_since_ms = 0.0
         self._connection = 0
-        self._moved = asyncio.Event()
         self._tree.join(self)
 
     # --- what every store does
-
-    @property
-    def session_state(self) -> SessionState:
-        return self._state
-
-    async def get(self, path: str) -> Node | None:
-        return self._told.get(path)
-
-    async def tree(self, path: str) -> dict[str, Node]:
-        return at_or_below(self._told, path)
 
     async def commit(self, operations: Sequence[Operation]) -> None:
         connection = self._connection
@@ -122,26 +106,14 @@ class MemoryStore:
             await self._travel(connection, OutcomeUnknown("the answer to a commit was lost"))
             self._tell_news()
 
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers.append(watcher)
-
     def lease_until_ms(self) -> float:
         if self._clock is None:
             return inf
-        is_heard = self._state is SessionState.CONNECTED and not self._is_stalled
+        is_heard = self.state is SessionState.CONNECTED and not self._is_stalled
         return (self._clock.monotonic_ms() if is_heard else self._silent_since_ms) + self._session_timeout_ms
 
-    def on_session(self, listener: SessionListener) -> None:
-        self._listeners.append(listener)
-
-    async def wait_connected(self) -> None:
-        while self._state is not SessionState.CONNECTED:
-            self._moved.clear()
-            await self._moved.wait()
-
     async def close(self) -> None:
-        self._watchers.clear()
-        self._listeners.clear()
+        self.forget_watchers()
         self._tree.end_session(self)
         if not self._has_own_tree:
             self._connection += 1
@@ -156,7 +128,7 @@ class MemoryStore:
 
     def suspend(self) -> None:
         """Break the connection: nobody knows what became of the commits under way."""
-        if self._state is SessionState.CONNECTED:
+        if self.state is SessionState.CONNECTED:
             self._fall_silent()
             self._is_stalled = False
             self._connection += 1
@@ -164,9 +136,9 @@ class MemoryStore:
 
     def resume(self) -> None:
         """End a stall, or connect again: to the old session if it still lives, else to a new one."""
-        if self._state is SessionState.CONNECTED and not self._is_expired:
+        if self.state is SessionState.CONNECTED and not self._is_expired:
             self._is_stalled = False
-            self._moved.set()
+            self.moved.set()
             self._tell_unless_held()
             return
         if self._is_expired:
@@ -174,12 +146,12 @@ class MemoryStore:
             self._is_expired = self._is_stalled = False
             self._move(SessionState.EXPIRED)
         self._news.clear()
-        self._tell(difference(self._told, self._tree.nodes))
+        self._tell(difference(self.nodes, self._tree.nodes))
         self._move(SessionState.CONNECTED)
 
     def expire(self) -> None:
         """End the session on the servers' side; a store that can hear it begins another one at once."""
-        can_hear = self._state is SessionState.CONNECTED and not self._is_stalled
+        can_hear = self.state is SessionState.CONNECTED and not self._is_stalled
         self._is_expired = True
         self._fall_silent()
         self._tree.end_session(self)
@@ -199,14 +171,14 @@ class MemoryStore:
         if group_count is None:
             self._is_holding_news = False
             group_count = len(self._news)
-        if self._state is SessionState.CONNECTED and not self._is_stalled:
+        if self.state is SessionState.CONNECTED and not self._is_stalled:
             self._tell_news(group_count)
 
     # --- inside
 
     def hear(self, changes: Sequence[Change]) -> None:
         """The tree has changed."""
-        if self._state is SessionState.CONNECTED and not self._is_expired:
+        if self.state is SessionState.CONNECTED and not self._is_expired:
             self._news.append(changes)
             self._tell_unless_held()
 
@@ -223,20 +195,14 @@ class MemoryStore:
         if self._pause is not None:
             await self._pause()
         while self._is_stalled and connection == self._connection:
-            self._moved.clear()
-            await self._moved.wait()
-        if connection != self._connection or self._state is not SessionState.CONNECTED:
+            self.moved.clear()
+            await self.moved.wait()
+        if connection != self._connection or self.state is not SessionState.CONNECTED:
             raise failure
 
     def _fall_silent(self) -> None:
-        if self._clock is not None and self._state is SessionState.CONNECTED and not self._is_stalled:
+        if self._clock is not None and self.state is SessionState.CONNECTED and not self._is_stalled:
             self._silent_since_ms = self._clock.monotonic_ms()
-
-    def _move(self, state: SessionState) -> None:
-        self._state = state
-        self._moved.set()
-        for listener in self._listeners:
-            listener(state)
 
     def _tell_unless_held(self) -> None:
         if not self._is_holding_news and not self._is_stalled:
@@ -246,13 +212,3 @@ class MemoryStore:
         news, self._news = self._news[:group_count], self._news[len(self._news[:group_count]) :]
         for changes in news:
             self._tell(changes)
-
-    def _tell(self, changes: Sequence[Change]) -> None:
-        for path, node in changes:
-            if node is None:
-                self._told.pop(path, None)
-            else:
-                self._told[path] = node
-        if changes:
-            for watcher in self._watchers:
-                watcher(changes)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from runnel.coordination.store import MetadataStore
+from runnel.runtime.lease import Lease
 from runnel.server.dispatch import Dispatcher
 from runnel.sim.admin_workload import AdminWorkload
 from runnel.sim.broker import SimBroker
@@ -16,6 +17,7 @@ from runnel.sim.clock import SimClock
 from runnel.sim.cluster_fault import ClusterFaults
 from runnel.sim.fault import Faults
 from runnel.sim.invariant import Invariants
+from runnel.sim.process import PROCESS
 from runnel.sim.record_workload import RecordWorkload, Shape
 from runnel.sim.simulation import Outcome, Settings, Simulation
 from runnel.sim.store import SimStore
@@ -42,10 +44,10 @@ class ClusterSimulation(Simulation):
         self.broker_count = self.random.choice([3, 3, 3, 4, 5])
         self.syncs = self.random.random() < 0.3
         self.admin_every_s = self.random.choice([0.0, 0.7, 2.0])  # 0: nobody administrates
-        self.invariants = Invariants()
+        self.invariants = Invariants(self.world.count)
 
     def choose_length(self) -> float:
-        return self.random.choice([4.0, 6.0, 8.0, 12.0])
+        return self.random.choice([3.0, 4.0, 6.0, 10.0])
 
     def choose_shape(self) -> Shape:
         shape, random = super().choose_shape(), self.random
@@ -131,7 +133,7 @@ class ClusterSimulation(Simulation):
         self.invariants.check_same()
 
     def run(self) -> Outcome:
-        with self._listening_to_answers(), self.invariants.noticing():
+        with self._listening_to_answers(), self._looking_at_leases(), self.invariants.noticing():
             return super().run()
 
     @contextmanager
@@ -144,4 +146,18 @@ class ClusterSimulation(Simulation):
             return response
 
         with patch.object(Dispatcher, "_answer", listen):
+            yield
+
+    @contextmanager
+    def _looking_at_leases(self) -> Iterator[None]:
+        is_held: Any = Lease.is_held
+
+        def look(lease: Lease) -> bool:
+            found: bool = is_held.fget(lease)
+            process = PROCESS.get()
+            if found and process is not None and self.zookeeper.has_fallen_silent(process.host):
+                self.world.loop.failures.append(f"{process.name} thinks that it may lead, and its session is over")
+            return found
+
+        with patch.object(Lease, "is_held", property(look)):
             yield

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from runnel.coordination.layout import record_of
 from runnel.coordination.store import Change
-from runnel.machines.controller.record import NO_BROKER, PartitionRecord, TopicRecord, TopicRemoved
+from runnel.machines.controller.record import NO_BROKER, ControllerRecord, PartitionRecord, TopicRecord, TopicRemoved
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.messages.produce import ProduceRequest, ProduceResponse
 from runnel.records.record import read_batches
@@ -70,7 +70,9 @@ class _Committed:
 class Invariants:
     """Watches the replicas of all brokers and the metadata."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: Callable[[str], None] | None = None) -> None:
+        """`count` is told of elections, by their kind."""
+        self._count = count or (lambda _kind: None)
         self.brokers: dict[int, SimBroker] = {}
         self.check_count = 0
         self._by_host: dict[str, SimBroker] = {}
@@ -190,6 +192,8 @@ class Invariants:
                     self._forget(name)
                 case PartitionRecord() as state:
                     self._check_state(state)
+                case ControllerRecord():
+                    self._count("controllers elected")
         for state in self._states.values():
             self._check_place(state)
 
@@ -203,6 +207,10 @@ class Invariants:
         self._states[state.topic, state.partition] = state
         if state.leader != NO_BROKER and state.leader not in state.isr:
             raise Violation(f"{name}: the leader {state.leader} is not in the ISR {state.isr}")
+        if before is not None and state.leader_epoch != before.leader_epoch:
+            self._count("leaders elected")
+        if before is not None and state.isr != before.isr:
+            self._count("changes of an ISR")
         if before is not None and (
             state.leader_epoch < before.leader_epoch
             or (state.leader_epoch == before.leader_epoch and state.leader != before.leader)

@@ -5,8 +5,11 @@ The first failure ends the run with everything that went before it and the comma
 
 import argparse
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from runnel.sim.batch import Total, run_batch
 from runnel.sim.cluster import ClusterSimulation
 from runnel.sim.determinism import fix_hashes
 from runnel.sim.history import write_history
@@ -18,41 +21,72 @@ _TAIL = 60
 
 def main(arguments: list[str]) -> int:
     """Run what the command line asks for; 1 if a seed failed."""
+    options = _parser().parse_args(arguments)
+    fix_hashes(MODULE, arguments)
+    if options.seeds == 1:
+        return _run_one(options)
+    return _run_many(options)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--for", dest="for_s", type=float, default=60.0, metavar="SECONDS", help="how long faults last")
+    parser.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="how long faults last")
     parser.add_argument("--cluster", action="store_true", help="three to five brokers instead of one")
+    parser.add_argument("--jobs", type=int, default=1, help="how many seeds run next to each other")
     parser.add_argument("--keep-going", action="store_true", help="do not end with the first seed that fails")
-    parser.add_argument("--trace", action="store_true", help="print all that happened")
-    parser.add_argument("--history", type=Path, help="write the last seed's history here, for runnel.sim.check")
-    options = parser.parse_args(arguments)
-    fix_hashes(MODULE, arguments)
-    failed = []
-    for seed in range(options.seed, options.seed + options.seeds):
-        outcome = (ClusterSimulation if options.cluster else Simulation)(seed, for_s=options.for_s).run()
-        print(outcome, flush=True)
-        if options.trace:
-            print("\n".join(outcome.notes))
-        if options.history is not None:
-            write_history(outcome.events, options.history)
-        if outcome.problems:
-            failed.append(seed)
-            print(report(outcome, options.for_s, is_cluster=options.cluster), flush=True)
-            if not options.keep_going:
-                break
-    if options.seeds > 1:
-        print(f"{len(failed)} seeds failed: {failed}" if failed else f"all {options.seeds} seeds are fine")
-    return 1 if failed else 0
+    parser.add_argument("--summary", type=Path, help="write a table of all that happened here")
+    parser.add_argument("--trace", action="store_true", help="print all that happened in one seed")
+    parser.add_argument("--history", type=Path, help="write one seed's history here, for runnel.sim.check")
+    return parser
 
 
-def report(outcome: Outcome, for_s: float, *, is_cluster: bool = False) -> str:
+def play(seed: int, *, is_cluster: bool, for_s: float | None) -> Outcome:
+    """Run one seed."""
+    return (ClusterSimulation if is_cluster else Simulation)(seed, for_s=for_s).run()
+
+
+def _run_one(options: argparse.Namespace) -> int:
+    outcome = play(options.seed, is_cluster=options.cluster, for_s=options.for_s)
+    print(outcome, flush=True)
+    if options.trace:
+        print("\n".join(outcome.notes))
+    if options.history is not None:
+        write_history(outcome.events, options.history)
+    if outcome.problems:
+        print(report(outcome.seed, outcome.notes, outcome.problems, options.for_s, is_cluster=options.cluster))
+    return 1 if outcome.problems else 0
+
+
+def _run_many(options: argparse.Namespace) -> int:
+    seeds = range(options.seed, options.seed + options.seeds)
+    work = partial(play, is_cluster=options.cluster, for_s=options.for_s)
+    total = run_batch(seeds, work, jobs=options.jobs, keeps_going=options.keep_going)
+    for failed in total.failures:
+        print(report(failed.seed, failed.notes, failed.problems, options.for_s, is_cluster=options.cluster))
+    print(total.table())
+    if options.summary is not None:
+        options.summary.write_text(summary(total, seeds))
+    return 1 if total.failures else 0
+
+
+def summary(total: Total, seeds: range) -> str:
+    """What a run of many seeds came to, for a file."""
+    findings = [f"- seed {failed.seed}: {problem}" for failed in total.failures for problem in failed.problems]
+    found = ["", "Findings:", "", *findings] if findings else []
+    return "\n".join([f"Seeds {seeds.start} to {seeds.stop - 1}.", "", total.table(), *found, ""])
+
+
+def report(
+    seed: int, notes: Sequence[str], problems: Sequence[str], for_s: float | None, *, is_cluster: bool = False
+) -> str:
     """What went wrong, what went before it, and how to see it again."""
-    command = f"python -m {MODULE} --seed {outcome.seed}" + (f" --for {for_s:g}" if for_s != 60.0 else "")
+    command = f"python -m {MODULE} --seed {seed}" + (f" --for {for_s:g}" if for_s is not None else "")
     command += " --cluster" if is_cluster else ""
-    tail = [f"  {note}" for note in outcome.notes[-_TAIL:]]
-    problems = [f"  {problem}" for problem in outcome.problems]
-    return "\n".join([f"seed {outcome.seed} failed:", *tail, "problems:", *problems, f"repeat with: {command} --trace"])
+    tail = [f"  {note}" for note in notes[-_TAIL:]]
+    told = [f"  {problem}" for problem in problems]
+    return "\n".join([f"seed {seed} failed:", *tail, "problems:", *told, f"repeat with: {command} --trace"])
 
 
 if __name__ == "__main__":

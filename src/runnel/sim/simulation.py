@@ -147,7 +147,7 @@ class Simulation:
 
         async def open_store(_broker: SimBroker) -> MemoryStore:
             # The watchers of an earlier life are dead.
-            store._watchers.clear()
+            store.forget_watchers()
             return store
 
         clock = SimClock(self.world.loop)

@@ -8,17 +8,17 @@ from contextvars import copy_context
 from typing import Self
 
 from runnel.base.clock import Clock
+from runnel.coordination.mirror import Mirror
 from runnel.coordination.store import (
     Change,
     Node,
     NotConnectedError,
     Operation,
     OutcomeUnknown,
-    SessionListener,
     SessionState,
-    Watcher,
 )
-from runnel.coordination.tree import at_or_below, difference
+from runnel.coordination.tree import difference
+from runnel.coordination.zookeeper_lease import Lease
 from runnel.sim.loop import VirtualLoop
 from runnel.sim.zookeeper import HOST, Channel, SimZookeeper
 
@@ -29,6 +29,7 @@ class _Connection:
     """One connection: what the servers say comes to the store in steps of its own program."""
 
     def __init__(self, store: "SimStore", zookeeper: SimZookeeper, host: str) -> None:
+        self.host = host
         self.up = Channel(zookeeper.network, host, HOST)
         self._down = Channel(zookeeper.network, HOST, host)
         self._store = store
@@ -49,26 +50,22 @@ class _Connection:
         self.up.is_open = self._down.is_open = False
 
 
-class SimStore:
+class SimStore(Mirror):
     """A `MetadataStore` of one program. Made by `open`, which waits for the first connection."""
 
     def __init__(self, loop: VirtualLoop, zookeeper: SimZookeeper, clock: Clock, host: str) -> None:
+        super().__init__(SessionState.SUSPENDED)
         self._loop = loop
         self._zookeeper = zookeeper
         self._clock = clock
         self._host = host
         self._context = copy_context()
-        self._state = SessionState.SUSPENDED
         self._session_id: int | None = None
         self._connection: _Connection | None = None
-        self._watchers: list[Watcher] = []
-        self._listeners: list[SessionListener] = []
-        self._told: dict[str, Node] = {}
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[float, asyncio.Future[None]]] = {}
         self._asked_at_ms = 0.0
-        self._lease_from_ms = float("-inf")
-        self._moved = asyncio.Event()
+        self._lease = Lease()
         self._task = loop.create_task(self._run())
 
     @classmethod
@@ -80,39 +77,17 @@ class SimStore:
 
     # --- what every store does
 
-    @property
-    def session_state(self) -> SessionState:
-        return self._state
-
-    async def get(self, path: str) -> Node | None:
-        return self._told.get(path)
-
-    async def tree(self, path: str) -> dict[str, Node]:
-        return at_or_below(self._told, path)
-
     async def commit(self, operations: Sequence[Operation]) -> None:
         connection, session_id, zookeeper = self._connection, self._session_id, self._zookeeper
-        if self._state is not SessionState.CONNECTED or connection is None or session_id is None:
+        if self.state is not SessionState.CONNECTED or connection is None or session_id is None:
             raise NotConnectedError("the metadata store is out of reach")
         await self._ask(lambda number: zookeeper.commit(session_id, connection, number, tuple(operations)))
 
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers.append(watcher)
-
     def lease_until_ms(self) -> float:
-        return self._lease_from_ms + self._zookeeper.session_timeout_ms
-
-    def on_session(self, listener: SessionListener) -> None:
-        self._listeners.append(listener)
-
-    async def wait_connected(self) -> None:
-        while self._state is not SessionState.CONNECTED:
-            self._moved.clear()
-            await self._moved.wait()
+        return self._lease.until_ms
 
     async def close(self) -> None:
-        self._watchers.clear()
-        self._listeners.clear()
+        self.forget_watchers()
         self._task.cancel()
         connection, session_id, zookeeper = self._connection, self._session_id, self._zookeeper
         if connection is not None and session_id is not None:
@@ -133,10 +108,10 @@ class SimStore:
             return
         is_new = self._session_id not in (None, session_id)
         self._session_id = session_id
-        self._lease_from_ms = self._asked_at_ms
+        self._lease.connect(self._asked_at_ms, self._zookeeper.session_timeout_ms)
         if is_new:
             self._move(SessionState.EXPIRED)
-        self._tell(difference(self._told, nodes))
+        self._tell(difference(self.nodes, nodes))
         self._move(SessionState.CONNECTED)
 
     def on_changed(self, connection: _Connection, changes: Sequence[Change]) -> None:
@@ -149,7 +124,7 @@ class SimStore:
         asked_at_ms, answer = self._waiting.pop(number, (0.0, None))
         if connection is not self._connection or answer is None:
             return
-        self._lease_from_ms = max(self._lease_from_ms, asked_at_ms)
+        self._lease.beat(asked_at_ms)
         if not answer.done():
             answer.set_result(None) if error is None else answer.set_exception(error)
 
@@ -179,7 +154,7 @@ class SimStore:
 
     async def _stay(self) -> None:
         """Say now and then that this end is alive, until the other is not."""
-        while self._state is SessionState.CONNECTED and self._connection is not None:
+        while self.state is SessionState.CONNECTED and self._connection is not None:
             connection, session_id, zookeeper = self._connection, self._session_id or 0, self._zookeeper
             with suppress(TimeoutError, OutcomeUnknown):
                 async with asyncio.timeout(zookeeper.session_timeout_ms / 3000):
@@ -207,21 +182,5 @@ class SimStore:
             if not answer.done():
                 answer.set_exception(OutcomeUnknown("the answer to a commit was lost"))
                 answer.exception()  # its asker may be gone
-        if self._state is SessionState.CONNECTED:
+        if self.state is SessionState.CONNECTED:
             self._move(SessionState.SUSPENDED)
-
-    def _move(self, state: SessionState) -> None:
-        self._state = state
-        self._moved.set()
-        for listener in tuple(self._listeners):
-            listener(state)
-
-    def _tell(self, changes: Sequence[Change]) -> None:
-        for path, node in changes:
-            if node is None:
-                self._told.pop(path, None)
-            else:
-                self._told[path] = node
-        if changes:
-            for watcher in tuple(self._watchers):
-                watcher(changes)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from runnel.coordination.zookeeper_lease import HEARTBEATS_PER_TIMEOUT, Lease
 
 TIMEOUT_MS = 1200
+LEASE_MS = 1188  # shorter by a hundredth, for clocks that run apart
+DRIFT = 1.01
 
 
 def connected(sent_ms: float = 0) -> Lease:
@@ -20,24 +22,24 @@ def test_before_and_after_a_session_there_is_no_lease() -> None:
     lease = Lease()
     assert lease.until_ms == -inf
     lease.connect(1000, TIMEOUT_MS)
-    assert lease.until_ms == 2200
+    assert lease.until_ms == 1000 + LEASE_MS
     lease.beat(1500)
     lease.end()
     assert lease.until_ms == -inf
     lease.connect(5000, 600)
-    assert lease.until_ms == 5600
+    assert lease.until_ms == 5594
 
 
 def test_an_answer_proves_that_an_earlier_heartbeat_reached_the_leader() -> None:
     lease = connected()
     lease.beat(200)
-    assert lease.until_ms == TIMEOUT_MS, "the leader need not have heard of this one"
+    assert lease.until_ms == LEASE_MS, "the leader need not have heard of this one"
     lease.beat(400)
-    assert lease.until_ms == TIMEOUT_MS
+    assert lease.until_ms == LEASE_MS
     lease.beat(500)
-    assert lease.until_ms == 200 + TIMEOUT_MS
+    assert lease.until_ms == 200 + LEASE_MS
     lease.beat(3000)
-    assert lease.until_ms == 500 + TIMEOUT_MS
+    assert lease.until_ms == 500 + LEASE_MS
 
 
 def test_a_steady_heartbeat_keeps_more_than_half_of_the_time_out() -> None:
@@ -66,3 +68,9 @@ def test_no_leader_ends_a_session_within_its_lease(gaps_ms: list[int], half_tick
         asked_ms = sent_ms - (sent_ms - first_ms) % half_tick_ms if sent_ms >= first_ms else 0
         heard_ms = max(sign_ms for sign_ms in signs_ms if sign_ms <= max(asked_ms, 0))
         assert lease.until_ms <= heard_ms + TIMEOUT_MS
+
+
+def test_a_clock_that_is_slow_does_not_make_a_lease_longer_than_the_time_out() -> None:
+    """The leader's clock runs faster by a hundredth, so its time-out is over before ours."""
+    sent_ms = 1000.0
+    assert (connected(sent_ms).until_ms - sent_ms) * DRIFT < TIMEOUT_MS

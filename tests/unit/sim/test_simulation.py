@@ -17,7 +17,7 @@ FOR_S = 20.0
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost_or_doubled(seed: int) -> None:
     outcome = Simulation(seed, for_s=FOR_S).run()
-    assert not outcome.problems, report(outcome, FOR_S)
+    assert not outcome.problems, report(seed, outcome.notes, outcome.problems, FOR_S)
     assert "1 drain ok" in outcome.summary
 
 
