@@ -55,6 +55,8 @@ class Membership:
         await self.registration.register(endpoints, clean_epoch, wait_ms)
         await self.election.stand_while_vacant()
         while self.election.is_controller and not self.registration.is_admitted:
+            # Without a connection settling fails before anything else runs, and the connection would never come.
+            await self._metadata.store.wait_connected()
             await self.settlement.settle_once()
 
     async def admitted(self) -> None:

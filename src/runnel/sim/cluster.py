@@ -37,21 +37,21 @@ class ClusterSimulation(Simulation):
     """
 
     settle_s = 0.5
-    session_timeout_ms = 2_000
+    session_timeout_ms = 1_500
 
     def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         super().__init__(seed, for_s=for_s)
         self.broker_count = self.random.choice([3, 3, 3, 4, 5])
         self.syncs = self.random.random() < 0.3
-        self.admin_every_s = self.random.choice([0.0, 0.7, 2.0])  # 0: nobody administrates
+        self.admin_every_s = self.random.choice([0.0, 0.5, 1.0])  # 0: nobody administrates
         self.invariants = Invariants(self.world.count)
 
     def choose_length(self) -> float:
-        return self.random.choice([3.0, 4.0, 6.0, 10.0])
+        return self.random.choice([2.0, 3.0, 4.0, 8.0])
 
     def choose_shape(self) -> Shape:
         shape, random = super().choose_shape(), self.random
-        client: Settings = {"request.timeout.ms": random.choice([800, 2_000, 8_000]), "metadata.max.age.ms": 5_000}
+        client: Settings = {"request.timeout.ms": random.choice([500, 1_000, 3_000]), "metadata.max.age.ms": 5_000}
         reading: Settings = {**client, "fetch.max.wait.ms": random.choice([100, 500])}
         session: Settings = (
             {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 400}
@@ -65,7 +65,7 @@ class ClusterSimulation(Simulation):
             producer={**shape.producer, **client, "delivery.timeout.ms": random.choice([10_000, 30_000])},
             consumer={**shape.consumer, **reading},
             member={**shape.member, **reading, **session},
-            pause_s=random.choice([0.02, 0.05, 0.1, 0.2]),
+            pause_s=random.choice([0.03, 0.07, 0.15]),
             pipeline_max=random.choice([3, 10, 50]),
             producer_count=random.choice([1, 2]),
             member_count=random.choice([0, 1, 2]),
@@ -87,7 +87,7 @@ class ClusterSimulation(Simulation):
             **options,
             "offsets.topic.replication.factor": "3",
             "min.insync.replicas": "2",
-            "replica.lag.time.max.ms": "1500",
+            "replica.lag.time.max.ms": "1000",
             "leader.imbalance.check.interval.seconds": str(self.random.choice([1, 3, 300])),
             "leader.imbalance.per.broker.percentage": "0",
             # So little that who was away for a moment comes back in many fetches, and asks ahead.
@@ -119,7 +119,7 @@ class ClusterSimulation(Simulation):
         world.loop.after_step = self.invariants.after_step
 
     def make_faults(self) -> Faults:
-        every_s = 1e9 if self.is_calm else self.random.choice([0.3, 0.6, 1.2])
+        every_s = 1e9 if self.is_calm else self.random.choice([0.2, 0.4, 0.8])
         return ClusterFaults(self.world, self.zookeeper, isrs=self.invariants.isrs, syncs=self.syncs, every_s=every_s)
 
     async def end(self) -> None:

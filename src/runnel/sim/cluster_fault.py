@@ -22,8 +22,8 @@ class ClusterFaults(Faults):
     A seed knows only some kinds, so that each has a chance to follow itself and a few others again and again.
     """
 
-    lengths_s = (0.1, 0.5, 2.0, 5.0)
-    down_s_max = 4.0
+    lengths_s = (0.1, 0.5, 1.5, 4.0)
+    down_s_max = 3.0
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ClusterFaults(Faults):
         if (leader := self._leader()) is not None:
             self._isolate(leader)
             if self._world.random.random() < 0.5:
-                self._later(self._world.random.uniform(0, 1.5), self.elect_another)
+                self._later(self._world.random.uniform(0, 0.8), self.elect_another)
 
     def pause_leader(self) -> None:
         if (leader := self._leader()) is not None:
@@ -139,7 +139,7 @@ class ClusterFaults(Faults):
         self._cut(self._broker().host, HOST)
 
     def stall_zookeeper(self) -> None:
-        seconds = self._world.random.choice([0.5, 1.5, 5.0])
+        seconds = self._world.random.choice([0.5, 1.0, 3.0])
         self._world.note(f"the metadata servers stall for {seconds:g} s")
         self._zookeeper.stall()
         self._later(seconds, self._zookeeper.resume)

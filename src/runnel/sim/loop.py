@@ -11,7 +11,7 @@ import heapq
 import itertools
 from array import array
 from asyncio import events
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -33,6 +33,8 @@ _QUICK_WORK_S = (0.000_05, 0.002)
 _SLOW_WORK_S = (0.005, 0.25)
 _SLOW_SHARE = 0.05
 _TASKS_MIN = 1_000
+_STEPS_MAX = 1_000_000  # ten times what the longest story needs
+_LATEST = 2_000
 _END_TRIES_MAX = 1_000
 
 
@@ -140,6 +142,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self._step()
                 if self.failures:
                     raise Stuck(self.failures[0])
+                if self.step_count > _STEPS_MAX:
+                    raise Stuck(f"{_STEPS_MAX} steps were taken: {Counter(self._words[-_LATEST:]).most_common(8)}")
             return task.result()
         finally:
             self._is_running = False

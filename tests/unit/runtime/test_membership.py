@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 from tests.unit.runtime.members import Members, members
 
-from runnel.coordination.layout import CONTROLLER_EPOCH, broker_path, node_of
-from runnel.coordination.store import ANY_VERSION, CommitTooLargeError, Create, Delete, Put
+from runnel.coordination.layout import CONTROLLER_EPOCH, admitted_path, broker_path, node_of
+from runnel.coordination.memory import MemoryStore
+from runnel.coordination.store import ANY_VERSION, CommitTooLargeError, Create, Delete, Operation, Put
 from runnel.machines.controller.election import Election
 from runnel.machines.controller.move import Move
 from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerRecord
@@ -29,6 +31,27 @@ async def test_the_first_broker_is_the_controller_and_admits_the_others() -> Non
             assert sorted(broker.image.brokers) == [1, 2, 3]
             assert all(broker.image.is_live(each) for each in (1, 2, 3))
         assert len({broker.cluster_id for broker in cluster.brokers.values()}) == 1
+
+
+async def test_a_broker_that_loses_the_store_while_it_admits_itself_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It tried again and again without a pause, so nothing else ran, and the connection could never come back.
+
+    Simulated seed 14 found it.
+    """
+    commit = MemoryStore.commit
+
+    async def break_off(store: MemoryStore, operations: Sequence[Operation]) -> None:
+        if any(operation.path == admitted_path(1) for operation in operations):
+            monkeypatch.undo()
+            store.suspend()
+            asyncio.get_running_loop().call_soon(store.resume)
+        await commit(store, operations)
+
+    monkeypatch.setattr(MemoryStore, "commit", break_off)
+    async with members(1) as cluster:
+        assert cluster.brokers[1].image.is_live(1)
 
 
 async def test_only_the_controller_decides() -> None:
