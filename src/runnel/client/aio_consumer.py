@@ -24,7 +24,7 @@ from runnel.client.fetch_queue import Chunk
 from runnel.client.group_member import Step
 from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
 from runnel.client.offset import OffsetAt
-from runnel.client.place import AT_EARLIEST, AT_LATEST, PlaceName, read_place
+from runnel.client.place import AT_COMMITTED, AT_EARLIEST, AT_LATEST, PlaceName, read_place
 from runnel.client.rebalance import RebalanceCallback, RebalanceListener
 from runnel.client.setting import SettingValue
 from runnel.client.topic_partition import TopicPartition
@@ -112,6 +112,11 @@ class Consumer:
     def seek_to_end(self, *partitions: Target) -> None:
         """Go on with what is written from now on to these partitions, or to all."""
         self._core.move(partitions, AT_LATEST)
+
+    def seek_to_committed(self, *partitions: Target) -> None:
+        """Go on with these partitions, or all, from what the group has committed, as after an abort."""
+        self._core.joined_group()
+        self._core.move(partitions, AT_COMMITTED)
 
     def pause(self, *partitions: Target) -> None:
         """Hand out nothing of these partitions, or of all, until `resume`."""

@@ -203,3 +203,30 @@ def test_closing_aborts_what_is_open(transaction_broker: str, make_partitions: M
         found = admin.describe_transactions([topic])[topic]
     assert not isinstance(found, runnel.ApiError)
     assert found.state in ("PrepareAbort", "CompleteAbort")
+
+
+def test_an_open_transaction_is_the_end_for_who_reads_what_is_committed(
+    transaction_broker: str, make_partitions: Make, face: Face
+) -> None:
+    topic = make_partitions(1)
+    target = (topic, 0)
+    with producer_of(face, transaction_broker, topic) as producer:
+        write(producer, topic, b"a", b"b")  # and a marker
+        wait_for_markers(transaction_broker, topic)
+        producer.begin_transaction()
+        producer.send(topic, b"open").result(30)
+        for level, end, values in (("read_committed", 3, [b"a", b"b"]), ("read_uncommitted", 4, [b"a", b"b", b"open"])):
+            with face.consumer(transaction_broker, isolation_level=level) as consumer:
+                consumer.assign([(topic, 0, "earliest")])
+                assert consumer.end_offsets([target]) == {target: end}
+                found: list[bytes] = []
+                while consumer.position(*target) < end:
+                    found += [record.value for record in consumer.poll(timeout_s=0.2)]
+                assert found == values
+                assert consumer.lag() == {target: 0}
+                consumer.seek_to_end()
+                assert consumer.position(*target) == end
+                late = consumer.offsets_for_times({target: 0})[target]
+                assert late is not None
+                assert late.offset == 0
+        producer.commit_transaction()

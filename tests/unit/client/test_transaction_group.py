@@ -62,6 +62,34 @@ def test_a_loop_that_reads_and_writes_in_one_transaction(
     assert read(transaction_broker, sink) == [b"%03d" % number for number in range(30)]
 
 
+def test_after_an_abort_the_consumer_goes_back(transaction_broker: str, make_partitions: Make, face: Face) -> None:
+    source = make_partitions(1)
+    sink = make_partitions(1, name=f"{source}-out")
+    fill(transaction_broker, source, 12)
+    with (
+        producer_of(face, transaction_broker, sink) as producer,
+        consumer_of(face, transaction_broker, source, max_poll_records=5) as consumer,
+    ):
+        consumer.subscribe(source)
+        done = attempts = 0
+        while done < 12:
+            records = poll_some(consumer)
+            attempts += 1
+            producer.begin_transaction()
+            for record in records:
+                producer.send(sink, record.value)
+            producer.send_offsets(None, consumer)
+            if attempts % 2:
+                producer.abort_transaction()
+                consumer.seek_to_committed()
+            else:
+                producer.commit_transaction()
+                done += len(records)
+    assert read(transaction_broker, sink) == [b"%03d" % number for number in range(12)]
+    with face.consumer(transaction_broker) as alone, pytest.raises(ValueError, match="group_id"):
+        alone.seek_to_committed()
+
+
 def test_what_is_aborted_is_read_again(transaction_broker: str, make_partitions: Make, face: Face) -> None:
     topic = make_partitions(1)
     with runnel.Admin(transaction_broker) as admin, producer_of(face, transaction_broker, topic) as producer:
