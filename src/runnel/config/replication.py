@@ -41,7 +41,11 @@ class ReplicationOptions:
     )
 
     num_replica_fetchers = integer(
-        "num.replica.fetchers", 1, "How many connections fetch from each other broker.", check=at_least(1)
+        "num.replica.fetchers",
+        1,
+        "How many connections fetch from each other broker.",
+        check=at_least(1),
+        update_mode=UpdateMode.CLUSTER_WIDE,
     )
     replica_fetch_backoff_ms = integer(
         "replica.fetch.backoff.ms",

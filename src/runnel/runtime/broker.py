@@ -395,6 +395,7 @@ class Broker:
     def _on_records(self, records: Sequence[Record]) -> None:
         if any(isinstance(record, ConfigRecord) and record.kind is ConfigKind.BROKER for record in records):
             self._apply_dynamic_config()
+            self.fetchers.redistribute()
             # Topics inherit from the broker.
             records = [*records, *(ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self.image.topics)]
         self.membership.on_records(records)

@@ -53,6 +53,11 @@ class FetcherPool:
         self._lanes[partition] = wanted
         self._fetcher(lane).add(partition)
 
+    def redistribute(self) -> None:
+        """Give the partitions to as many fetchers as the configuration says by now."""
+        for partition in list(self._lanes):
+            self.follow(partition)
+
     def leave(self, partition: Partition) -> None:
         """Fetch for it no more."""
         left = self._lanes.pop(partition, None)

@@ -68,7 +68,7 @@ class LogCare:
                     await self._flush(storage, sealed_only=True)
 
     async def apply_retention(self) -> None:
-        """Let segments leave that are past their topic's retention, then remove the files of deleted topics."""
+        """Let segments leave that are past their topic's retention."""
         now_ms = self._clock.now_ms()
         for number, partition in enumerate(self.online()):
             try:
@@ -79,10 +79,9 @@ class LogCare:
                 log.error("retention of %s failed: %s", partition.name, error)
             if number % CARE_TURN_PARTITIONS == 0:
                 await asyncio.sleep(0)
-        await self._in_folders(LogDir.purge)
 
     async def remove_deleted_files(self) -> None:
-        """Remove the files of segments that left their logs `file.delete.delay.ms` ago."""
+        """Remove the files of segments that left their logs, and of topics that were deleted, a while ago."""
         if any(log_dir.has_deleted_files for log_dir in self._log_dirs):
             await self._in_folders(LogDir.remove_deleted_files)
 

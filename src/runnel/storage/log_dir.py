@@ -89,7 +89,8 @@ class LogDir:
         self._clock = clock
         self._new_id = new_id
         self._lock: object | None = lock
-        self._deleted: list[str] = []
+        # The folders of deleted partitions, and when they are to be removed.
+        self._deleted: dict[str, int] = {}
         # What the checkpoint files hold, so that they are written only when that changes.
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
         # Partitions that are gone but may still have offsets in the checkpoints, which a new one of
@@ -132,7 +133,7 @@ class LogDir:
             if not entry.is_directory:
                 continue
             if entry.name.endswith(DELETE_SUFFIX):
-                self._deleted.append(self._path(entry.name))
+                self._deleted[self._path(entry.name)] = 0
                 continue
             key = parse_partition_name(entry.name)
             if key is None:
@@ -155,7 +156,7 @@ class LogDir:
                 self.topic_ids[key] = topic_id
             elif log.log_end_offset == 0:
                 # The id is written before any record: this is a partition that was being made.
-                self._deleted.append(log.directory)
+                self._deleted[log.directory] = 0
                 continue
             self._add(key, log)
         if recovery_points is None:
@@ -244,13 +245,14 @@ class LogDir:
             return None  # whoever tries again hears why
 
     def delete(self, topic: str, *partitions: int) -> None:
-        """Take partitions away at once. Their files stay under another name until `purge`.
+        """Take partitions away at once. Their files stay under another name for `file.delete.delay.ms`.
 
         All get their new names before any waits for the disk, so that hardly a kill can come in between.
         """
         with self._folder.judging():
             for partition in partitions:
-                self._deleted.append(self._move_away(topic, partition, DELETE_SUFFIX))
+                due_ms = self._clock.monotonic_ms() + self.logs[topic, partition].config.file_delete_delay_ms
+                self._deleted[self._move_away(topic, partition, DELETE_SUFFIX)] = due_ms
             self._folder.fs.sync_directory(self.path)
 
     def set_aside(self, topic: str, partition: int) -> str:
@@ -275,24 +277,27 @@ class LogDir:
         return target
 
     def purge(self) -> int:
-        """Remove the files of deleted partitions, on any thread. Returns how many partitions."""
-        count = 0
+        """Remove the files of all deleted partitions. Returns how many partitions."""
+        return self._purge(list(self._deleted))
+
+    def _purge(self, directories: Sequence[str]) -> int:
         with self._folder.judging():
-            while self._deleted:
-                self._remove_tree(self._deleted[0])
-                self._deleted.pop(0)
-                count += 1
-        return count
+            for directory in directories:
+                self._remove_tree(directory)
+                del self._deleted[directory]
+        return len(directories)
 
     @property
     def has_deleted_files(self) -> bool:
-        """Whether files of segments wait for their removal."""
-        return self._folder.deletions.is_waiting
+        """Whether files of segments or partitions wait for their removal."""
+        return self._folder.deletions.is_waiting or bool(self._deleted)
 
     def remove_deleted_files(self) -> int:
-        """Remove the files of segments that were deleted long enough ago, on any thread. Returns of how many."""
+        """Remove the files of segments and partitions that were deleted long enough ago. Returns of how many."""
+        now_ms = self._clock.monotonic_ms()
         with self._folder.judging():
-            return self._folder.deletions.remove_due(self._clock.monotonic_ms())
+            count = self._folder.deletions.remove_due(now_ms)
+        return count + self._purge([directory for directory, due_ms in self._deleted.items() if due_ms <= now_ms])
 
     def _remove_tree(self, directory: str) -> None:
         fs = self._folder.fs

@@ -67,16 +67,25 @@ async def test_a_grown_topic_keeps_its_partitions_and_their_data() -> None:
         assert append(broker.replicas.get("t", 2)) == 0
 
 
-async def test_a_deleted_topic_is_gone_with_its_files_after_the_purge() -> None:
+async def test_the_files_of_a_deleted_topic_go_after_their_delay() -> None:
     machine = BrokerInMemory()
+
+    def names() -> list[str]:
+        return [entry.name for entry in machine.fs.list_directory("/data") if entry.is_directory]
+
     async with machine.running() as broker:
         await create(broker, "t", 2)
+        delay_ms = broker.replicas.get("t", 0).config.file_delete_delay_ms
         await broker.controller.delete_topic("t")
         assert absence(broker, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert broker.replicas.all() == []
-        await broker.care.apply_retention()
-        names = [entry.name for entry in machine.fs.list_directory("/data") if entry.is_directory]
-        assert names == []
+        machine.clock.time_ms += delay_ms - 1
+        await broker.care.remove_deleted_files()
+        assert [name.endswith("-delete") for name in names()] == [True, True]
+        machine.clock.time_ms += 1
+        await broker.care.remove_deleted_files()
+        assert names() == []
+        assert not any(log_dir.has_deleted_files for log_dir in broker.log_dirs)
 
 
 async def test_a_topic_made_again_is_another_one() -> None:
