@@ -48,6 +48,8 @@ async def add_partitions_to_txn(ctx: RequestContext, request: AddPartitionsToTxn
     if ctx.version >= _FIRST_BATCHED_VERSION:
         check_cluster_action(ctx)
     asked = _transactions(ctx, request)
+    if len(asked) == 1:
+        return _reply_add(ctx, [await _add(ctx, asked[0])])
     return _reply_add(ctx, await asyncio.gather(*(_add(ctx, each) for each in asked)))
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.unit.server.replication.cluster import Cluster, running, until
-from tests.unit.server.replication.transactor import STATE, Transactor, read_committed
+from tests.unit.server.transactor import STATE, ClusterTransactor, read_committed
 
 from runnel.protocol.errors import ErrorCode
 
@@ -22,9 +22,9 @@ async def three_brokers() -> AsyncIterator[Cluster]:
         yield cluster
 
 
-async def begun(cluster: Cluster, version: int, *partitions: int) -> Transactor:
+async def begun(cluster: Cluster, version: int, *partitions: int) -> ClusterTransactor:
     """A producer that has written a record to each of these partitions."""
-    producer = Transactor(cluster, version=version)
+    producer = ClusterTransactor(cluster, version=version)
     assert await producer.patiently(producer.init) is ErrorCode.NONE
     if version == 1:
         assert await producer.add(*partitions) == {ErrorCode.NONE}
@@ -52,19 +52,19 @@ async def test_a_transaction_ends_on_all_brokers(version: int, is_commit: bool) 
     async with three_brokers() as cluster:
         producer = await begun(cluster, version, 0, 1, 2)
         for index in range(3):
-            assert await read_committed(cluster, index) == []
+            assert await read_committed(producer, index) == []
         assert await producer.end(is_commit=is_commit) is ErrorCode.NONE
         await producer.until_state("CompleteCommit" if is_commit else "CompleteAbort")
         assert is_stable(cluster)
         for index in range(3):
-            assert await read_committed(cluster, index) == ([b"%d" % index] if is_commit else [])
+            assert await read_committed(producer, index) == ([b"%d" % index] if is_commit else [])
         # And the next one, by the same producer.
         if version == 1:
             assert await producer.add(2) == {ErrorCode.NONE}
         assert await producer.write(2, b"next") is ErrorCode.NONE
         assert await producer.end() is ErrorCode.NONE
         await producer.until_state("CompleteCommit")
-        assert (await read_committed(cluster, 2))[-1] == b"next"
+        assert (await read_committed(producer, 2))[-1] == b"next"
 
 
 async def test_a_partition_that_was_not_added_takes_nothing() -> None:
@@ -72,7 +72,7 @@ async def test_a_partition_that_was_not_added_takes_nothing() -> None:
         producer = await begun(cluster, 1, 0)
         assert await producer.write(1, b"lost") is ErrorCode.TRANSACTION_ABORTABLE
         assert await producer.write(0, b"more") is ErrorCode.NONE
-        stranger = Transactor(cluster)
+        stranger = ClusterTransactor(cluster)
         stranger.producer_id, stranger.epoch = producer.producer_id, producer.epoch + 1
         assert await stranger.write(1, b"lost") is ErrorCode.INVALID_PRODUCER_EPOCH
         assert cluster[2].partition(index=1).log.log_end_offset == 0
@@ -93,8 +93,8 @@ async def test_another_coordinator_ends_what_was_decided(version: int, is_commit
         await producer.until_state("PrepareCommit" if is_commit else "PrepareAbort")
         await cluster.elect(3, (3, 2), index=2)
         await producer.until_state("CompleteCommit" if is_commit else "CompleteAbort")
-        assert await read_committed(cluster, 1) == ([b"1"] if is_commit else [])
-        assert await read_committed(cluster, 2) == ([b"2"] if is_commit else [])
+        assert await read_committed(producer, 1) == ([b"1"] if is_commit else [])
+        assert await read_committed(producer, 2) == ([b"2"] if is_commit else [])
         if version == 1:
             # The answer may have been lost with the coordinator.
             assert (producer.producer_id, producer.epoch) == former
@@ -118,19 +118,19 @@ async def test_an_open_transaction_goes_on_with_another_coordinator(version: int
         assert await producer.patiently(lambda: producer.write(0, b"0")) is ErrorCode.NONE
         assert await producer.patiently(producer.end) is ErrorCode.NONE
         await producer.until_state("CompleteCommit")
-        assert await read_committed(cluster, 0) == [b"0"]
-        assert await read_committed(cluster, 1) == [b"1"]
+        assert await read_committed(producer, 0) == [b"0"]
+        assert await read_committed(producer, 1) == [b"1"]
 
 
 async def test_a_former_producer_is_fenced_everywhere() -> None:
     async with three_brokers() as cluster:
         former = await begun(cluster, 1, 0, 1, 2)
-        latter = Transactor(cluster)
+        latter = ClusterTransactor(cluster)
         assert await latter.patiently(latter.init) is ErrorCode.NONE
         assert (latter.producer_id, latter.epoch > former.epoch) == (former.producer_id, True)
         for index in range(3):
             assert await former.write(index, b"late") is ErrorCode.INVALID_PRODUCER_EPOCH
-            assert await read_committed(cluster, index) == []
+            assert await read_committed(former, index) == []
         assert await former.end() is ErrorCode.PRODUCER_FENCED
         assert await former.add(1) == {ErrorCode.PRODUCER_FENCED}
         assert is_stable(cluster)

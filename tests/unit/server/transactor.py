@@ -1,30 +1,29 @@
-"""A transactional producer of few words, which speaks to one broker of a cluster after the other."""
+"""A transactional producer of few words, which asks one broker or those of a cluster."""
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from tests.unit.sample import make_batch
+from tests.unit.server.handlers.peer import Peer
 from tests.unit.server.replication.cluster import Cluster
 
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.message import Message
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponse
+from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from runnel.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
-    ProduceResponse,
 )
-from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
+from runnel.protocol.messages.producer import InitProducerIdRequest
 from runnel.protocol.messages.transaction import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopic,
-    AddPartitionsToTxnResponse,
     EndTxnRequest,
-    EndTxnResponse,
 )
-from runnel.protocol.messages.transaction_admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+from runnel.protocol.messages.transaction_admin import DescribeTransactionsRequest
+from runnel.protocol.registry import response_type
 from runnel.records.record import read_batches, read_records
 
 STATE = "__transaction_state"
@@ -43,10 +42,9 @@ BUSY = frozenset(
 class Transactor:
     """One transactional id. Of version 1 it adds partitions itself, of version 2 the brokers do (KIP-890)."""
 
-    def __init__(self, cluster: Cluster, name: str = "x", *, version: int = 1, timeout_ms: int = 60_000) -> None:
+    def __init__(self, name: str = "x", *, version: int = 1, timeout_ms: int = 60_000) -> None:
         self.name = name
         self.producer_id = self.epoch = -1
-        self._cluster = cluster
         self._is_new = version == 2
         self._timeout_ms = timeout_ms
         self._sequences: dict[int, int] = {}
@@ -54,7 +52,7 @@ class Transactor:
     async def init(self) -> ErrorCode:
         """Become the producer of the transactional id."""
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=self._timeout_ms)
-        reply = await self._ask_coordinator(request, InitProducerIdResponse, 5)
+        reply = await self.ask_coordinator(request, 5)
         if not reply.error_code:
             self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
             self._sequences = {}
@@ -68,7 +66,7 @@ class Transactor:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnRequestTopic(name="t", partitions=list(partitions))],
         )
-        reply = await self._ask_coordinator(request, AddPartitionsToTxnResponse, 3)
+        reply = await self.ask_coordinator(request, 3)
         topics = reply.results_by_topic_v3_and_below
         return {ErrorCode(each.partition_error_code) for topic in topics for each in topic.results_by_partition}
 
@@ -83,8 +81,7 @@ class Transactor:
             timeout_ms=10_000,
             topic_data=[ProduceRequestTopic(name="t", partition_data=[data])],
         )
-        leader = self._cluster.state(index=partition).leader
-        reply = await self._ask(leader, request, ProduceResponse, 12 if self._is_new else 11)
+        reply = await self.ask_leader(partition, request, 12 if self._is_new else 11)
         code = ErrorCode(reply.responses[0].partition_responses[0].error_code)
         if code is ErrorCode.NONE:
             self._sequences[partition] = sequence + len(values)
@@ -98,7 +95,7 @@ class Transactor:
             producer_epoch=self.epoch,
             committed=is_commit,
         )
-        reply = await self._ask_coordinator(request, EndTxnResponse, 5 if self._is_new else 3)
+        reply = await self.ask_coordinator(request, 5 if self._is_new else 3)
         if self._is_new and not reply.error_code:
             self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
             self._sequences = {}
@@ -107,7 +104,7 @@ class Transactor:
     async def state(self) -> str:
         """What the coordinator says of the transactional id."""
         request = DescribeTransactionsRequest(transactional_ids=[self.name])
-        reply = await self._ask_coordinator(request, DescribeTransactionsResponse, 0)
+        reply = await self.ask_coordinator(request, 0)
         (found,) = reply.transaction_states
         return found.transaction_state or ErrorCode(found.error_code).name
 
@@ -124,36 +121,66 @@ class Transactor:
                 await asyncio.sleep(0.01)
         return ErrorCode(code)
 
-    async def _ask_coordinator(self, request: Message, reply_type: type[Any], version: int) -> Any:
-        return await self._ask(self._cluster.state(STATE).leader, request, reply_type, version)
+    async def ask_coordinator(self, request: Message, version: int) -> Any:
+        """The reply of the broker that coordinates."""
+        raise NotImplementedError
 
-    async def _ask(self, broker_id: int, request: Message, reply_type: type[Any], version: int) -> Any:
+    async def ask_leader(self, partition: int, request: Message, version: int) -> Any:
+        """The reply of the broker that leads a partition of `t`."""
+        raise NotImplementedError
+
+
+class PeerTransactor(Transactor):
+    """One that asks the dispatcher of a single broker."""
+
+    def __init__(self, peer: Peer, name: str = "x", *, version: int = 1, timeout_ms: int = 60_000) -> None:
+        super().__init__(name, version=version, timeout_ms=timeout_ms)
+        self.peer = peer
+
+    async def ask_coordinator(self, request: Message, version: int) -> Any:
+        return await self.peer.ask(request, version)
+
+    async def ask_leader(self, partition: int, request: Message, version: int) -> Any:
+        return await self.peer.ask(request, version)
+
+
+class ClusterTransactor(Transactor):
+    """One that connects to the brokers of a cluster."""
+
+    def __init__(self, cluster: Cluster, name: str = "x", *, version: int = 1, timeout_ms: int = 60_000) -> None:
+        super().__init__(name, version=version, timeout_ms=timeout_ms)
+        self._cluster = cluster
+
+    async def ask_coordinator(self, request: Message, version: int) -> Any:
+        return await self._ask(self._cluster.state(STATE).leader, request, version)
+
+    async def ask_leader(self, partition: int, request: Message, version: int) -> Any:
+        return await self._ask(self._cluster.state(index=partition).leader, request, version)
+
+    async def _ask(self, broker_id: int, request: Message, version: int) -> Any:
         connection = await self._cluster[broker_id].ask()
         try:
-            return await connection.request(request, reply_type, version_max=version)
+            key = request.SCHEMA.key
+            assert key is not None
+            return await connection.request(request, response_type(key), version_max=version)
         finally:
             await connection.close()
 
 
-async def read_committed(cluster: Cluster, partition: int) -> list[bytes | None]:
+async def read_committed(reader: Transactor, partition: int) -> list[bytes | None]:
     """What a reader of committed records sees in a partition of the topic `t`."""
-    leader = cluster.state(index=partition).leader
-    connection = await cluster[leader].ask()
     data, aborted, offset, end = b"", set[tuple[int, int]](), 0, 1
-    try:
-        while offset < end:
-            wanted = FetchRequestPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2**20)
-            request = FetchRequest(topics=[FetchRequestTopic(topic="t", partitions=[wanted])], isolation_level=1)
-            reply = await connection.request(request, FetchResponse, version_max=12)
-            (answer,) = reply.responses[0].partitions
-            assert answer.error_code == 0
-            aborted |= {(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()}
-            piece = bytes(cast("bytes", answer.records or b""))
-            data += piece
-            end = answer.last_stable_offset
-            offset = max((header.last_offset + 1 for _, header in read_batches(piece)), default=end)
-    finally:
-        await connection.close()
+    while offset < end:
+        wanted = FetchRequestPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2**20)
+        request = FetchRequest(topics=[FetchRequestTopic(topic="t", partitions=[wanted])], isolation_level=1)
+        reply = await reader.ask_leader(partition, request, 12)
+        (answer,) = reply.responses[0].partitions
+        assert answer.error_code == 0
+        aborted |= {(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()}
+        piece = bytes(answer.records or b"")
+        data += piece
+        end = answer.last_stable_offset
+        offset = max((header.last_offset + 1 for _, header in read_batches(piece)), default=end)
     return list(_visible(data, aborted))
 
 
