@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from runnel.base.limits import MARKER_RETRY_MS
 from runnel.machines.controller.image import ClusterImage
@@ -32,7 +33,7 @@ _FINISHED = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.
 """The partition has its marker, or can have none: a later epoch of the producer is in the log already."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class MarkerTask:
     """The end of one transaction, on its way to its partitions."""
 
@@ -65,7 +66,9 @@ class MarkerSender:
         self._image = image
         self._writer = writer
         self._queue: PeerQueue[Part] = PeerQueue(peer_of, self._send_to_peer)
-        self._retries: dict[asyncio.TimerHandle, None] = {}
+        self._late: list[Part] = []
+        self._retry: asyncio.TimerHandle | None = None
+        self._told: WeakSet[MarkerTask] = WeakSet()  # of which the log file knows that they are late
         self._is_stopped = False
 
     def send(self, task: MarkerTask) -> None:
@@ -75,9 +78,8 @@ class MarkerSender:
     async def stop(self) -> None:
         """Send no more; the next coordinator begins again."""
         self._is_stopped = True
-        for retry in self._retries:
-            retry.cancel()
-        self._retries.clear()
+        if self._retry is not None:
+            self._retry.cancel()
         await self._queue.stop()
 
     def _send(self, task: MarkerTask, partitions: Iterable[TopicPartition]) -> None:
@@ -90,7 +92,7 @@ class MarkerSender:
             if broker_id == _DELETED:
                 task.written(there)
             elif broker_id == NO_BROKER:
-                self._send_later(task, there)
+                self._send_later(task, there, "nobody leads it")
             elif broker_id == self._broker_id:
                 self._write_here(task, there)
             else:
@@ -104,14 +106,22 @@ class MarkerSender:
         state = topic.leadership.get(index)
         return NO_BROKER if state is None else state.leader
 
-    def _send_later(self, task: MarkerTask, partitions: Iterable[TopicPartition]) -> None:
-        def send() -> None:
-            del self._retries[timer]
-            self._send(task, partitions)
+    def _send_later(self, task: MarkerTask, partitions: Iterable[TopicPartition], reason: str) -> None:
+        if self._is_stopped:
+            return
+        partitions = tuple(partitions)
+        if task not in self._told:
+            self._told.add(task)
+            names = ", ".join(f"{topic}-{index}" for topic, index in partitions)
+            log.warning("the end of %s has to wait in %s: %s", task.markers.transactional_id, names, reason)
+        self._late.append((task, partitions))
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(MARKER_RETRY_MS / 1000, self._send_late)
 
-        if not self._is_stopped:
-            timer = asyncio.get_running_loop().call_later(MARKER_RETRY_MS / 1000, send)
-            self._retries[timer] = None
+    def _send_late(self) -> None:
+        late, self._late, self._retry = self._late, [], None
+        for task, partitions in late:
+            self._send(task, partitions)
 
     def _write_here(self, task: MarkerTask, partitions: list[TopicPartition]) -> None:
         marker = task.marker
@@ -128,9 +138,8 @@ class MarkerSender:
         try:
             response = await ask_peer(peer, _request(parts), WriteTxnMarkersResponse)
         except (*LOST, ApiError) as error:
-            log.info("markers did not reach broker %d: %s", peer.broker_id, error)
             for task, partitions in parts:
-                self._send_later(task, partitions)
+                self._send_later(task, partitions, f"broker {peer.broker_id} cannot be reached: {error}")
             return
         codes = _read(response)
         for task, partitions in parts:
@@ -148,8 +157,7 @@ class MarkerSender:
         finished = [partition for partition, code in codes.items() if code in _FINISHED]
         left = {partition: code for partition, code in codes.items() if code not in _FINISHED}
         if left:
-            log.info("the end of %s is sent again: %s", name, {f"{t}-{i}": code.name for (t, i), code in left.items()})
-            self._send_later(task, left)
+            self._send_later(task, left, ", ".join(sorted({code.name for code in left.values()})))
         if finished and task.is_wanted():
             task.written(finished)
 
