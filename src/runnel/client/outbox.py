@@ -41,7 +41,8 @@ class Outbox:
         self._flusher_count = 0
         self._serial = 0
         self._refusal: Exception | None = None
-        self._is_closed = False
+        self.closed_by: Exception | None = None
+        """Why nothing is taken any more; what was in by then is given up."""
 
     # --- putting in, from any thread
 
@@ -86,7 +87,7 @@ class Outbox:
     def refuse(self, error: Exception | None) -> None:
         """Take no records from now on but raise this; None takes them again. What is closed stays closed."""
         with self._lock:
-            if not self._is_closed:
+            if self.closed_by is None:
                 self._refusal = error
                 self._progress.notify_all()
 
@@ -338,8 +339,7 @@ class Outbox:
     def close(self, error: Exception | None = None) -> list[Batch]:
         """Take nothing more, and give back what was not sent."""
         with self._lock:
-            self._refusal = error or ClientClosed("the producer is closed")
-            self._is_closed = True
+            self.closed_by = self._refusal = error or ClientClosed("the producer is closed")
             left = list(self._incomplete)
             self._incomplete.clear()
             self._active.clear()

@@ -278,6 +278,8 @@ class Transactions:
                 await self._progress.wait()
         finally:
             self._outbox.end_flush()
+        if self._outbox.closed_by is not None:  # nothing is left because all of it was given up
+            raise self._outbox.closed_by
         if self.state.phase is not phase:
             raise self.state.refusal(step)
 

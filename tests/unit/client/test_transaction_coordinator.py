@@ -8,7 +8,14 @@ import pytest
 
 from runnel.client.cluster import Cluster
 from runnel.client.delivery import LoopReceipt, Outcome
-from runnel.client.error import BrokerUnavailable, CommitFailed, ProducerFenced, RequestTimeout, TransactionFailed
+from runnel.client.error import (
+    BrokerUnavailable,
+    ClientClosed,
+    CommitFailed,
+    ProducerFenced,
+    RequestTimeout,
+    TransactionFailed,
+)
 from runnel.client.group_offset import GroupMetadata, OffsetAndMetadata
 from runnel.client.outbox import Outbox
 from runnel.client.outbox_queue import Drained, OutboxOptions
@@ -309,6 +316,23 @@ def test_nothing_is_taken_while_a_transaction_ends(monkeypatch: pytest.MonkeyPat
         world.write()
         await committing
         assert script.asked == ["init", "commit"]
+
+    run(monkeypatch, test)
+
+
+def test_a_commit_that_meets_the_end_of_the_producer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is closed holds no records any more, which must not be taken for having written them."""
+
+    async def test(world: World, script: Script) -> None:
+        await open_with_record(world)
+        world.send(b"never written")
+        committing = asyncio.get_running_loop().create_task(world.transactions.commit())
+        await asyncio.sleep(0)
+        world.outbox.close()
+        world.outbox.tell_progress()
+        with pytest.raises(ClientClosed):
+            await committing
+        assert script.asked == ["init"]
 
     run(monkeypatch, test)
 
