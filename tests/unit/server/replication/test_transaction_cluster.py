@@ -14,9 +14,9 @@ both_ends = pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "
 
 
 @asynccontextmanager
-async def three_brokers() -> AsyncIterator[Cluster]:
+async def three_brokers(**settings: str) -> AsyncIterator[Cluster]:
     """Each leads one partition of `t`; broker 1 coordinates."""
-    async with running(3, min_insync_replicas="2") as cluster:
+    async with running(3, min_insync_replicas="2", **settings) as cluster:
         await cluster.create([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
         await cluster.create([(1, 2, 3)], topic=STATE)
         yield cluster
