@@ -193,9 +193,9 @@ async def test_what_is_prepared_for_somebody_else_does_not_time_out() -> None:
         assert await read_committed(producer, 0) == [b"0"]
 
 
-async def test_two_phase_commit_has_to_be_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_phase_commit_has_to_be_enabled_and_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000, enable2_pc=True)
-    async with desk() as client:
+    async with desk(transaction_two_phase_commit_enable="false") as client:
         assert (await client.ask(request, 6)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     async with desk(transaction_two_phase_commit_enable="true") as client:
         monkeypatch.setattr(RequestContext, "is_allowed", lambda _, operation, *__: operation is Operation.WRITE)
