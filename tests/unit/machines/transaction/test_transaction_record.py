@@ -14,15 +14,22 @@ from runnel.machines.log_record import CorruptRecord, UnknownRecord
 from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
 from runnel.machines.transaction.setting import TransactionSetting
 from runnel.machines.transaction.state import COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity, Transaction
+from runnel.machines.transaction.transaction import (
+    CLIENT_VERSION_1,
+    CLIENT_VERSION_2,
+    PRODUCER_EPOCH_MAX,
+    Identity,
+    Transaction,
+)
 from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.transaction import EndTxnResponse
 
 GROUP_PARTITION = ("__consumer_offsets", 0)
 KEY = bytes.fromhex("0000 000b 636f70792d6f7264657273")
 
 
-def kafka_records() -> list[tuple[bytes, bytes]]:
-    written = json.loads((Path(__file__).parent / "kafka_transactions.json").read_text())
+def kafka_records(name: str = "kafka_transactions.json") -> list[tuple[bytes, bytes]]:
+    written = json.loads((Path(__file__).parent / name).read_text())
     return [(bytes.fromhex(key), bytes.fromhex(value)) for key, value in written]
 
 
@@ -77,6 +84,23 @@ def _run_first_generation(script: TransactionScript) -> None:
 def test_our_coordinator_writes_what_kafka_wrote() -> None:
     ours = [timeless(key, value) for key, value in kafka_story().log]
     assert ours == [timeless(key, value) for key, value in kafka_records()]
+
+
+def test_our_last_epoch_ends_as_kafka_s() -> None:
+    """The end of 32,766 transactions of one producer, and what it gets when it asks again."""
+    kafka = kafka_records("kafka_last_epoch.json")
+    script = TransactionScript()
+    script.transactional_id = "long"
+    script.log.append(kafka[0])
+    script.restart()
+    script.next_producer_id = 1
+    last = Identity(0, PRODUCER_EPOCH_MAX - 1)
+    assert script.finish(script.opened(last, ORDERS), commit=True) == (1, 0)
+    assert script.end(last, commit=True) == EndTxnResponse(producer_id=1, producer_epoch=0)
+    assert script.end(last, commit=False).error_code == ErrorCode.INVALID_TXN_STATE
+    assert script.begin(expected=last) == (1, 0)
+    assert script.begin() == (1, 1)
+    assert [timeless(*record) for record in script.log] == [timeless(*record) for record in kafka]
 
 
 def test_bytes_come_out_as_they_came_in() -> None:
