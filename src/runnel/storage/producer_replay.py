@@ -40,7 +40,9 @@ def rebuild_producers(
             except ApiError as error:
                 # Flushed data that has gone bad is for a reader to hear of; it must not stop the start.
                 logger.warning("producer state is incomplete: %s", error.message)
-    producers.restore(rebuilt.entries.values())
+    # A marker that stays in the log may still have to be replicated, also if a snapshot tells of what it ended.
+    ended = {transaction for transaction in producers.ended if transaction.marker_offset < end_offset}
+    producers.restore(rebuilt.entries.values(), ended.union(rebuilt.ended))
 
 
 def replay_segment(

@@ -57,6 +57,13 @@ class Duplicate(NamedTuple):
     timestamp: int
 
 
+class EndedTransaction(NamedTuple):
+    """A transaction with its marker, by their offsets."""
+
+    first_offset: int
+    marker_offset: int
+
+
 class ProducerEntry:
     """One producer id."""
 
@@ -111,16 +118,21 @@ class ProducerState:
         # First offsets of open transactions by producer id. They are added in the order of the log, so the first is
         # the oldest.
         self._open: dict[int, int] = {}
-        # First offset and marker of the ended transactions whose markers may not be replicated yet.
-        self._ended: list[tuple[int, int]] = []
+        # First offset and marker of the ended transactions whose markers may not be replicated yet, by their markers.
+        self._ended: deque[EndedTransaction] = deque()
 
-    def restore(self, entries: Iterable[ProducerEntry]) -> None:
+    @property
+    def ended(self) -> tuple[EndedTransaction, ...]:
+        """The transactions whose markers may not be replicated yet."""
+        return tuple(self._ended)
+
+    def restore(self, entries: Iterable[ProducerEntry], ended: Iterable[EndedTransaction] = ()) -> None:
         """Be what these entries say, and nothing of what was before."""
         self.entries = {entry.producer_id: entry for entry in entries}
         open_entries = [entry for entry in self.entries.values() if entry.current_txn_first_offset != NO_TRANSACTION]
         open_entries.sort(key=lambda entry: entry.current_txn_first_offset)
         self._open = {entry.producer_id: entry.current_txn_first_offset for entry in open_entries}
-        self._ended = []
+        self._ended = deque(sorted(ended, key=lambda transaction: transaction.marker_offset))
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Decide about a batch from a client: None to append it, or where it already is.
@@ -197,6 +209,10 @@ class ProducerState:
     ) -> AbortedTransaction | None:
         marker = _read_marker(batch)
         if marker is None:
+            if header.record_count == 0 and header.producer_epoch > entry.producer_epoch:
+                # Compaction keeps the empty batch of a marker because nothing else tells of the epoch.
+                entry.begin_epoch(header.producer_epoch)
+                entry.last_timestamp = header.max_timestamp
             return None
         entry.begin_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
@@ -205,7 +221,7 @@ class ProducerState:
         first_offset = self._open.pop(entry.producer_id, None)
         if first_offset is None:
             return None  # nothing was written in the transaction
-        self._ended.append((first_offset, offset))
+        self._ended.append(EndedTransaction(first_offset, offset))
         if marker.control_type is not ControlType.ABORT:
             return None
         last_stable_offset = next(iter(self._open.values()), offset + 1)
@@ -227,8 +243,8 @@ class ProducerState:
 
     def acknowledge(self, high_watermark: int) -> None:
         """Forget the ended transactions whose markers are replicated."""
-        if self._ended:
-            self._ended = [ended for ended in self._ended if ended[1] >= high_watermark]
+        while self._ended and self._ended[0].marker_offset < high_watermark:
+            self._ended.popleft()
 
     def expire(self, now_ms: int) -> int:
         """Forget who has been silent for too long, except in a transaction. Returns how many."""

@@ -43,9 +43,14 @@ def append(log: Log, *pairs: Pair, **details: object) -> int:
     return log.append(*keyed_batch(*pairs, **details), 0)  # type: ignore[arg-type]
 
 
-def end_transaction(log: Log, producer_id: int, control_type: ControlType, timestamp_ms: int = 1000) -> int:
+def end_transaction(
+    log: Log, producer_id: int, control_type: ControlType, timestamp_ms: int = 1000, producer_epoch: int = 0
+) -> int:
     marker = build_end_transaction_marker(
-        EndTransactionMarker(control_type, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=timestamp_ms
+        EndTransactionMarker(control_type, 0),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        timestamp_ms=timestamp_ms,
     )
     data = bytearray(marker)
     return log.append(data, read_header(data), 0)

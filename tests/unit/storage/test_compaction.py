@@ -13,6 +13,7 @@ from tests.unit.storage.compacting import (
     keyed_batch,
 )
 
+from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.records.compression import Compression
 from runnel.records.control import ControlType
 from runnel.records.error import CorruptBatch
@@ -287,6 +288,26 @@ class TestProducers:
             compact(log)
         assert batches(log)[0][0].is_control
         assert contents(log) == [(3, B, b"1")]
+
+    def test_an_emptied_marker_still_fences_after_the_snapshots_are_lost(self, bench) -> None:
+        """Kafka keeps the empty batch for that, and then reads nothing from it."""
+        config = LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=0)
+        log = bench.open(config)
+        append(log, (A, b"1"), producer=(7, 0, 0), is_transactional=True)
+        end_transaction(log, 7, ControlType.ABORT, producer_epoch=1)
+        for _ in range(4):
+            filled(log, [(B, b"1")])
+            compact(log)
+        header, records = batches(log)[0]
+        assert (header.is_control, header.producer_epoch, records) == (True, 1, [])
+        for name in bench.files(".snapshot"):
+            bench.fs.remove(f"{log.directory}/{name}")
+        bench.fs.kill()
+        again = bench.open(config, recovery_point=0)
+        with pytest.raises(ApiError) as caught:
+            again.producers.check(keyed_batch((A, b"2"), producer=(7, 0, 1), is_transactional=True)[1])
+        assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert again.producers.first_undecided_offset() is None
 
 
 def test_a_full_map_ends_the_compaction_and_the_next_one_goes_on(bench) -> None:

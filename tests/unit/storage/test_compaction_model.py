@@ -42,6 +42,7 @@ class Written:
     aborted: set[int] = field(default_factory=set)
     open_offsets: dict[int, list[int]] = field(default_factory=dict)
     sequences: dict[int, int] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
 
     def table(self, end_offset: int) -> dict[bytes, bytes]:
         return table_of((offset, *pair) for offset, pair in sorted(self.records.items()) if offset < end_offset)
@@ -95,7 +96,7 @@ class Compacted(RuleBasedStateMachine):
     def next_producer(self, producer_id: int, count: int) -> tuple[int, int, int]:
         sequence = self.written.sequences.get(producer_id, 0)
         self.written.sequences[producer_id] = sequence + count
-        return producer_id, 0, sequence
+        return producer_id, self.written.epochs.setdefault(producer_id, 0), sequence
 
     @rule(batch=pairs, producer_id=st.sampled_from(PRODUCERS))
     def append_in_transaction(self, batch, producer_id: int) -> None:
@@ -107,9 +108,15 @@ class Compacted(RuleBasedStateMachine):
     @rule(
         producer_id=st.sampled_from(PRODUCERS),
         control_type=st.sampled_from([ControlType.ABORT, ControlType.COMMIT]),
+        raises_epoch=st.booleans(),
     )
-    def end_transaction(self, producer_id: int, control_type: ControlType) -> None:
-        end_transaction(self.log, producer_id, control_type, self.now_ms)
+    def end_transaction(self, producer_id: int, control_type: ControlType, raises_epoch: bool) -> None:
+        epoch = self.written.epochs.get(producer_id, 0)
+        if raises_epoch:  # KIP-890: the next transaction begins to count anew
+            epoch += 1
+            self.written.sequences[producer_id] = 0
+        self.written.epochs[producer_id] = epoch
+        end_transaction(self.log, producer_id, control_type, self.now_ms, epoch)
         offsets = self.written.open_offsets.pop(producer_id, [])
         if control_type is ControlType.ABORT:
             for offset in offsets:
@@ -167,6 +174,11 @@ class Compacted(RuleBasedStateMachine):
     def producers_are_remembered(self) -> None:
         for producer_id, sequence in self.written.sequences.items():
             assert self.log.producers.entries[producer_id].last_sequence == sequence - 1
+
+    @invariant()
+    def older_epochs_stay_fenced(self) -> None:
+        for producer_id, epoch in self.written.epochs.items():
+            assert self.log.producers.entries[producer_id].producer_epoch == epoch
 
 
 Compacted.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
