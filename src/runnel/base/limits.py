@@ -287,8 +287,9 @@ MIGRATION_COMMIT_BYTES_MAX = MIB // 4
 # crash writes some 200 bytes for each partition.
 METADATA_RESERVE_BYTES = MIB
 
-# How long another broker may take to answer what is asked about transactions. Its answer waits for replicas.
-PEER_ANSWER_MS = 30_000
+# How long another broker may take to answer what is asked about transactions. Its answer waits for replicas, as long as
+# MARKER_COMMIT_MS.
+PEER_ANSWER_MS = 40_000
 
 # How many transactions one request between brokers may be about, so that no request is too large to be read.
 PEER_BATCH_COUNT_MAX = 1_000
