@@ -13,6 +13,10 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 # hundred bytes; a group of changes may come to be twice this.
 RECORDS_PER_COMMIT_MAX = 500
 
+# Partitions that are made or removed with their topic in one commit. Larger topics take several: they must not
+# exceed a megabyte with the longest names, and nobody sees them before the last.
+TOPIC_RECORDS_TOGETHER_MAX = 1_000
+
 # How often the controller decides again because a leader was faster, and how long it rests before it settles again.
 # Leaders write a partition's state when its ISR changes, which is rare, so the second attempt succeeds.
 DECISION_ATTEMPTS_MAX = 20
