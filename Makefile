@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-one fuzz crash kill storm soak lint bench format docs clean
+.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz crash kill storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -44,6 +44,10 @@ simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SE
 
 simulate: $(VENV)/.dev ## clusters and clients in a world that goes wrong, on virtual time; SEED, SEEDS and JOBS choose
 	$(BIN)/python -m runnel.sim.simulate --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100) --jobs $(or $(JOBS),1) $(OPTIONS)
+
+simulate-transactions: $(VENV)/.dev ## clients that write in transactions, on one broker and on several
+	$(BIN)/python -m runnel.sim.simulate --transactions --seed $(or $(SEED),1) --seeds $(or $(SEEDS),50) --for 15 --jobs $(or $(JOBS),1)
+	$(BIN)/python -m runnel.sim.simulate --transactions --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),50) --jobs $(or $(JOBS),1)
 
 simulate-one: $(VENV)/.dev ## the same with one broker
 	$(BIN)/python -m runnel.sim.simulate --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)

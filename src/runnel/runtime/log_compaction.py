@@ -48,14 +48,14 @@ class LogCompaction:
         self,
         config: Callable[[], BrokerConfig],
         clock: Clock,
-        compacted: Callable[[], Iterable[Partition]],
+        online: Callable[[], Iterable[Partition]],
         log_dirs: Sequence[LogDir],
         folder_worker: Executor,
     ) -> None:
-        """`compacted` gives partitions of compacted topics whose disk works, `config` what the broker lives by now."""
+        """`online` gives the partitions whose disk works, `config` what the broker lives by now."""
         self._config = config
         self._clock = clock
-        self._compacted = compacted
+        self._online = online
         self._log_dirs = log_dirs
         self._folder_worker = folder_worker
         self._worker = ThreadPoolExecutor(COMPACTION_THREADS_MAX, thread_name_prefix="runnel-compaction")
@@ -128,10 +128,12 @@ class LogCompaction:
         found: list[tuple[Partition, Dirt]] = []
         logs = set()
         self.overdue_ms = 0
-        for partition in self._compacted():
+        for partition in self._online():
             storage = partition.log
+            if not storage.config.cleanup_policy_compact:
+                continue
             logs.add(storage)
-            if not storage.config.cleanup_policy_compact or storage in self._running or storage in self._uncleanable:
+            if storage in self._running or storage in self._uncleanable:
                 continue
             if self._resting.get(storage, 0) > resting_now_ms:
                 continue

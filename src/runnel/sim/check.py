@@ -14,7 +14,7 @@ from runnel.sim.checkers.place import find_duplicates, find_inconsistent_offsets
 from runnel.sim.checkers.sequence import find_nonmonotonic_polls, find_nonmonotonic_sends, find_poll_skips
 from runnel.sim.checkers.transaction_fence import find_commits_after_fencing, find_writes_after_fencing
 from runnel.sim.checkers.transaction_read import find_dirty_reads, find_late_ends
-from runnel.sim.checkers.transaction_whole import find_torn_offsets, find_torn_transactions
+from runnel.sim.checkers.transaction_whole import find_hanging_transactions, find_torn_offsets, find_torn_transactions
 from runnel.sim.history import BadHistory, History, read_history
 
 Checker = Callable[[History], Iterator[Finding]]
@@ -40,6 +40,7 @@ TRANSACTION_CHECKERS: tuple[Checker, ...] = (
     find_late_ends,
     find_torn_transactions,
     find_torn_offsets,
+    find_hanging_transactions,
     find_commits_after_fencing,
     find_writes_after_fencing,
     find_doubled,

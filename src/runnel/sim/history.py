@@ -14,6 +14,7 @@ assign     partitions that are read anew from somewhere
 commit     group, offsets by partition
 committed  group                                        offsets by partition (-1: nothing), of those that it told
 drain      partitions                                   (each was read to the end that it had after all sends)
+                                                        stuck: those of which a transaction that is open hides the end
 
 init       transactional_id                             (older producers with this id are fenced)
 begin      transaction, transactional_id

@@ -221,9 +221,9 @@ class Member:
             operation.ok(offsets={partition_name(each): value.offset for each, value in found.items() if value})
 
 
-async def poll(world: World, name: str, consumer: runnel.aio.Consumer) -> list[ConsumerRecord]:
+async def poll(world: World, name: str, consumer: runnel.aio.Consumer, **asked: object) -> list[ConsumerRecord]:
     """One poll, written down; an error is a poll that brought nothing."""
-    operation = world.recorder.invoke(name, "poll")
+    operation = world.recorder.invoke(name, "poll", **asked)
     try:
         records = await consumer.poll(1.0)
     except FAILURES as error:
@@ -245,13 +245,14 @@ async def _drain(world: World, topic: str, name: str) -> None:
             while left:
                 operation = world.recorder.invoke(name, "poll")
                 fetched = await anext(reader)
-                operation.ok(records=_records(fetched))
+                operation.ok(records=fetched_records(fetched))
                 if fetched.next_offset >= ends[fetched.partition]:
                     left.discard(fetched.partition)
             whole.ok()
 
 
-def _records(fetched: Fetched) -> list[list[object]]:
+def fetched_records(fetched: Fetched) -> list[list[object]]:
+    """What a fetch brought, as a history has it."""
     place = partition_name((fetched.topic, fetched.partition))
     return [
         [place, record.offset, _text(record.value), header.partition_leader_epoch]

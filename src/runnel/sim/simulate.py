@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from runnel.sim.batch import Total, run_batch
+from runnel.sim.batch import Play, Total, run_batch
 from runnel.sim.cluster import ClusterSimulation
 from runnel.sim.determinism import fix_hashes
 from runnel.sim.history import write_history
 from runnel.sim.simulation import Outcome, Simulation
+from runnel.sim.transaction_simulation import TransactionClusterSimulation, TransactionSimulation
 
 MODULE = "runnel.sim.simulate"
 _TAIL = 60
@@ -34,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="how long faults last")
     parser.add_argument("--cluster", action="store_true", help="three to five brokers instead of one")
+    parser.add_argument("--transactions", action="store_true", help="clients that write in transactions, and no others")
     parser.add_argument("--jobs", type=int, default=1, help="how many seeds run next to each other")
     parser.add_argument("--keep-going", action="store_true", help="do not end with the first seed that fails")
     parser.add_argument("--summary", type=Path, help="write a table of all that happened here")
@@ -42,29 +44,41 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def play(seed: int, *, is_cluster: bool, for_s: float | None) -> Outcome:
+def play(seed: int, *, is_cluster: bool, for_s: float | None, has_transactions: bool = False) -> Outcome:
     """Run one seed."""
-    return (ClusterSimulation if is_cluster else Simulation)(seed, for_s=for_s).run()
+    world: type[Simulation] = TransactionSimulation if has_transactions else Simulation
+    if is_cluster:
+        world = TransactionClusterSimulation if has_transactions else ClusterSimulation
+    return world(seed, for_s=for_s).run()
+
+
+def _play(options: argparse.Namespace) -> Play:
+    return partial(play, is_cluster=options.cluster, for_s=options.for_s, has_transactions=options.transactions)
+
+
+def _report(options: argparse.Namespace, seed: int, notes: Sequence[str], problems: Sequence[str]) -> str:
+    return report(
+        seed, notes, problems, options.for_s, is_cluster=options.cluster, has_transactions=options.transactions
+    )
 
 
 def _run_one(options: argparse.Namespace) -> int:
-    outcome = play(options.seed, is_cluster=options.cluster, for_s=options.for_s)
+    outcome = _play(options)(options.seed)
     print(outcome, flush=True)
     if options.trace:
         print("\n".join(outcome.notes))
     if options.history is not None:
         write_history(outcome.events, options.history)
     if outcome.problems:
-        print(report(outcome.seed, outcome.notes, outcome.problems, options.for_s, is_cluster=options.cluster))
+        print(_report(options, outcome.seed, outcome.notes, outcome.problems))
     return 1 if outcome.problems else 0
 
 
 def _run_many(options: argparse.Namespace) -> int:
     seeds = range(options.seed, options.seed + options.seeds)
-    work = partial(play, is_cluster=options.cluster, for_s=options.for_s)
-    total = run_batch(seeds, work, jobs=options.jobs, keeps_going=options.keep_going)
+    total = run_batch(seeds, _play(options), jobs=options.jobs, keeps_going=options.keep_going)
     for failed in total.failures:
-        print(report(failed.seed, failed.notes, failed.problems, options.for_s, is_cluster=options.cluster))
+        print(_report(options, failed.seed, failed.notes, failed.problems))
     print(total.table())
     if options.summary is not None:
         options.summary.write_text(summary(total, seeds))
@@ -79,11 +93,17 @@ def summary(total: Total, seeds: range) -> str:
 
 
 def report(
-    seed: int, notes: Sequence[str], problems: Sequence[str], for_s: float | None, *, is_cluster: bool = False
+    seed: int,
+    notes: Sequence[str],
+    problems: Sequence[str],
+    for_s: float | None,
+    *,
+    is_cluster: bool = False,
+    has_transactions: bool = False,
 ) -> str:
     """What went wrong, what went before it, and how to see it again."""
     command = f"python -m {MODULE} --seed {seed}" + (f" --for {for_s:g}" if for_s is not None else "")
-    command += " --cluster" if is_cluster else ""
+    command += (" --cluster" if is_cluster else "") + (" --transactions" if has_transactions else "")
     tail = [f"  {note}" for note in notes[-_TAIL:]]
     told = [f"  {problem}" for problem in problems]
     return "\n".join([f"seed {seed} failed:", *tail, "problems:", *told, f"repeat with: {command} --trace"])

@@ -146,8 +146,8 @@ class Simulation:
         store = MemoryStore()
 
         async def open_store(_broker: SimBroker) -> MemoryStore:
-            # The watchers of an earlier life are dead.
-            store.forget_watchers()
+            # The watchers of an earlier life are dead, and its session with them: nobody waits for it to time out.
+            await store.close()
             return store
 
         clock = SimClock(self.world.loop)

@@ -22,9 +22,7 @@ from runnel.machines.controller.record import (
     ControllerRemoved,
     Endpoint,
     PartitionRecord,
-    PartitionRemoved,
     Record,
-    TopicHidden,
     TopicRecord,
     TopicRemoved,
 )
@@ -45,7 +43,6 @@ EPOCHS = st.integers(0, 2**31 - 1)
 
 STORED = st.one_of(
     st.builds(TopicRecord, NAMES, st.uuids(), st.lists(REPLICAS, min_size=1, max_size=12).map(tuple), MOVES, MOVES),
-    st.builds(TopicHidden, NAMES, st.uuids()),
     st.builds(
         PartitionRecord,
         NAMES,
@@ -88,7 +85,7 @@ def test_a_record_comes_back_as_it_was(record: Stored, version: int) -> None:
     ("path", "record"),
     [
         ("/brokers/topics/t", TopicRemoved("t")),
-        ("/brokers/topics/t/partitions/0/state", PartitionRemoved("t", 0)),
+        ("/brokers/topics/t/partitions/0/state", None),
         ("/config/topics/t", ConfigRecord(ConfigKind.TOPIC, "t", {})),
         ("/config/brokers/<default>", ConfigRecord(ConfigKind.BROKER, CLUSTER_DEFAULT, {})),
         ("/brokers/ids/3", BrokerRemoved(3)),

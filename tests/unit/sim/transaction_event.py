@@ -47,6 +47,10 @@ class TransactionStory(Story):
         self.recorder.invoke("last", "drain", partitions=["views-0", INPUT, OTHER]).ok()
         return self
 
+    def stuck(self, partition: str) -> Self:
+        self.recorder.invoke("last", "drain", partitions=["views-0", INPUT, OTHER]).ok(stuck=[partition])
+        return self
+
     def given(self, *values: str) -> Self:
         """Records in the input."""
         for offset, value in enumerate(values):

@@ -19,6 +19,14 @@ def find_torn_transactions(history: History) -> Iterator[Finding]:
             yield Finding("torn-transaction", first.order.name, text, (transaction.begun, first.send.begun))
 
 
+def find_hanging_transactions(history: History) -> Iterator[Finding]:
+    """A partition of which something is still open when everything else is over, so that nobody sees its end."""
+    for drain in history.of("drain"):
+        for partition in drain.told.get("stuck", ()):
+            text = f"{drain.process} could not read to its end"
+            yield Finding("hanging-transaction", partition, text, (drain.begun,))
+
+
 def find_torn_offsets(history: History) -> Iterator[Finding]:
     """A transaction that is committed, and whose offsets a group did not have afterwards."""
     doubtful = doubtful_offsets(history)

@@ -1,0 +1,170 @@
+"""Clients that write in transactions: tellers, who make up what they write, and copiers, who make it of what they read.
+
+Several have the same transactional id. Whoever comes last fences the others, who find out in the middle of whatever
+they do, perhaps after a long pause.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+
+import runnel.aio
+from runnel.client.consumer_record import ConsumerRecord
+from runnel.client.error import CommitFailed, TransactionFailed
+from runnel.client.setting import SettingValue
+from runnel.client.topic_partition import TopicPartition
+from runnel.sim.record_workload import poll
+from runnel.sim.transaction_producer import RecordedProducer
+from runnel.sim.workload import keep_trying, partition_name
+from runnel.sim.world import World
+
+GROUP = "copiers"
+_PASSING = (TransactionFailed, CommitFailed)
+_ABORT_SHARE = 0.15
+_DAWDLE_SHARE = 0.08
+_DAWDLE_S = (0.2, 4.0)
+_LIFE_SHARE = 0.05
+_REST_S = (0.2, 2.0)
+_VALUES_MAX = 4
+_PEEK_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionShape:
+    """What the clients of one seed do."""
+
+    source: str
+    target: str
+    partition_count: int
+    replication_factor: int
+    producer: dict[str, SettingValue]
+    member: dict[str, SettingValue]
+    consumer: dict[str, SettingValue]
+    pause_s: float
+    transaction_timeout_ms: int
+
+
+class TransactionalClient:
+    """What tellers and copiers have in common: lives, each with a producer of its own, and rests between them."""
+
+    def __init__(self, world: World, shape: TransactionShape, transactional_id: str) -> None:
+        self.world = world
+        self.shape = shape
+        self.transactional_id = transactional_id
+
+    async def run(self, name: str) -> None:
+        """Write until the world ends."""
+        await keep_trying(self.world, name, self._run)
+
+    async def _run(self, name: str) -> None:
+        random = Random(f"{name} {self.world.seed}")
+        number = 0
+        while not self.world.is_ending:
+            number += 1
+            await self.live(f"{name}-{number}", random)
+            if not self.world.is_ending:
+                await asyncio.sleep(random.uniform(*_REST_S))
+
+    async def live(self, name: str, random: Random) -> None:
+        """One life under one name."""
+        raise NotImplementedError
+
+    def producer(self, name: str) -> RecordedProducer:
+        """A producer that is not yet known to anybody."""
+        settings = {**self.shape.producer, "transaction.timeout.ms": self.shape.transaction_timeout_ms}
+        return RecordedProducer(self.world, name, self.transactional_id, settings)
+
+    async def pause(self, random: Random) -> None:
+        """Nothing in particular, or so long that others take over."""
+        if random.random() < _DAWDLE_SHARE:
+            await asyncio.sleep(random.uniform(*_DAWDLE_S))
+        elif random.random() < 0.5:
+            await asyncio.sleep(random.expovariate(1 / self.shape.pause_s))
+
+    def goes_on(self, random: Random) -> bool:
+        return not self.world.is_ending and random.random() >= _LIFE_SHARE
+
+
+class Teller(TransactionalClient):
+    """Writes a few values in each transaction, and now and then looks whether it can see them."""
+
+    async def live(self, name: str, random: Random) -> None:
+        places = [(self.shape.target, partition, "earliest") for partition in range(self.shape.partition_count)]
+        consumer = runnel.aio.Consumer(self.world.bootstrap, config=self.shape.consumer)
+        async with self.producer(name) as producer, consumer.assign(places):
+            await producer.init()
+            while self.goes_on(random):
+                try:
+                    await self._tell(producer, consumer, name, random)
+                except TransactionFailed:
+                    await producer.abort()
+                await asyncio.sleep(random.expovariate(1 / self.shape.pause_s))
+
+    async def _tell(self, producer: RecordedProducer, consumer: runnel.aio.Consumer, name: str, random: Random) -> None:
+        transaction = await producer.begin()
+        for number in range(random.randint(1, _VALUES_MAX)):
+            partition = random.randrange(self.shape.partition_count)
+            await producer.send(self.shape.target, partition, f"{transaction}.{number}")
+            await self.pause(random)
+        if random.random() < _PEEK_SHARE:
+            await poll(self.world, name, consumer)
+        await (producer.abort if random.random() < _ABORT_SHARE else producer.commit)()
+
+
+class Copier(TransactionalClient):
+    """Makes a value of each record that it reads as a member of a group, and commits both together."""
+
+    async def live(self, name: str, random: Random) -> None:
+        consumer = runnel.aio.Consumer(self.world.bootstrap, config={**self.shape.member, "group.id": GROUP})
+
+        def moved(partitions: list[TopicPartition]) -> None:
+            self._move(name, partitions)
+
+        async with self.producer(name) as producer:
+            await producer.init()
+            async with consumer.subscribe(self.shape.source, on_assigned=moved, on_revoked=moved, on_lost=moved):
+                while self.goes_on(random):
+                    records = await poll(self.world, name, consumer)
+                    if records:
+                        await self._copy(producer, consumer, records, random, name)
+
+    async def _copy(
+        self,
+        producer: RecordedProducer,
+        consumer: runnel.aio.Consumer,
+        records: list[ConsumerRecord],
+        random: Random,
+        name: str,
+    ) -> None:
+        try:
+            await self._transact(producer, consumer, records, random)
+            if random.random() >= _ABORT_SHARE:
+                await producer.commit()
+                return
+        except _PASSING:
+            pass
+        await producer.abort()
+        await self._rewind(consumer, name)
+
+    async def _transact(
+        self, producer: RecordedProducer, consumer: runnel.aio.Consumer, records: list[ConsumerRecord], random: Random
+    ) -> None:
+        transaction = await producer.begin()
+        for record in records:
+            source = f"{partition_name(record[:2])}:{record.offset}"
+            partition = record.partition % self.shape.partition_count
+            await producer.send(self.shape.target, partition, f"{transaction} {source}", source=source)
+        await self.pause(random)
+        offsets = {TopicPartition(record.topic, record.partition): record.offset + 1 for record in records}
+        await producer.send_offsets(consumer, GROUP, offsets)
+        await self.pause(random)
+
+    async def _rewind(self, consumer: runnel.aio.Consumer, name: str) -> None:
+        """Read again what was not committed."""
+        found = await consumer.committed(consumer.assignment())
+        self._move(name, list(found))
+        for target, committed in found.items():
+            consumer.seek(*target, "earliest" if committed is None else committed.offset)
+
+    def _move(self, name: str, partitions: list[TopicPartition]) -> None:
+        self.world.recorder.invoke(name, "assign", partitions=[partition_name(each) for each in partitions]).ok()
