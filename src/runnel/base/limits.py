@@ -13,6 +13,10 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 # hundred bytes; a group of changes may come to be twice this.
 RECORDS_PER_COMMIT_MAX = 500
 
+# Partitions that are made or removed with their topic in one commit. Larger topics take several: they must not
+# exceed a megabyte with the longest names, and nobody sees them before the last.
+TOPIC_RECORDS_TOGETHER_MAX = 1_000
+
 # How often the controller decides again because a leader was faster, and how long it rests before it settles again.
 # Leaders write a partition's state when its ISR changes, which is rare, so the second attempt succeeds.
 DECISION_ATTEMPTS_MAX = 20
@@ -287,8 +291,9 @@ MIGRATION_COMMIT_BYTES_MAX = MIB // 4
 # crash writes some 200 bytes for each partition.
 METADATA_RESERVE_BYTES = MIB
 
-# How long another broker may take to answer what is asked about transactions. Its answer waits for replicas.
-PEER_ANSWER_MS = 30_000
+# How long another broker may take to answer what is asked about transactions. Its answer waits for replicas, as long as
+# MARKER_COMMIT_MS.
+PEER_ANSWER_MS = 40_000
 
 # How many transactions one request between brokers may be about, so that no request is too large to be read.
 PEER_BATCH_COUNT_MAX = 1_000

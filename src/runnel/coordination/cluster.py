@@ -28,7 +28,11 @@ from runnel.machines.controller.record import (
     ConfigRecord,
     ControllerRecord,
     ControllerRemoved,
+    PartitionRecord,
+    PartitionRemoved,
     Record,
+    TopicHidden,
+    TopicRecord,
     TopicRemoved,
 )
 
@@ -74,6 +78,9 @@ class ClusterMetadata:
         match record:
             case TopicRemoved(name):
                 return self._deletions(self._topic_paths(name))
+            case PartitionRemoved(name, partition):
+                path = partition_path(name, partition)
+                return [Delete(path, self._versions[path], is_with_place=True)] if path in self._versions else []
             case BrokerRemoved(broker_id):
                 return self._deletions([broker_path(broker_id)])
             case BrokerForgotten(broker_id):
@@ -89,7 +96,8 @@ class ClusterMetadata:
         return [Put(path, value, version)]
 
     def _topic_paths(self, name: str) -> list[str]:
-        partitions = [partition_path(name, partition) for partition in self.image.topics[name].leadership]
+        topic = self.image.topics.get(name) or self.image.hidden[name]
+        partitions = [partition_path(name, partition) for partition in (*topic.leadership, *topic.coming)]
         # Children before their parent, as ZooKeeper demands.
         return [*partitions, topic_path(name), config_path(ConfigKind.TOPIC, name)]
 
@@ -109,6 +117,24 @@ class ClusterMetadata:
             else:
                 self._versions[change.path] = change.node.version
             if (record := record_of(change)) is not None:
-                self.image.replay(record)
-                records.append(record)
+                records += self._take_in(record)
         return records
+
+    def _take_in(self, record: Record) -> list[Record]:
+        """Replay a record; what listeners hear of it, to whom a topic that nobody sees is none."""
+        topics = self.image.topics
+        match record:
+            case TopicRecord(name, topic_id):
+                known = topics.get(name)
+                before = set(known.leadership) if known is not None and known.topic_id == topic_id else set()
+                self.image.replay(record)
+                return [record, *(state for index, state in topics[name].leadership.items() if index not in before)]
+            case TopicHidden(name):
+                gone: list[Record] = [TopicRemoved(name)] if name in topics else []
+                self.image.replay(record)
+                return [*gone, record]
+            case PartitionRecord(topic=name, partition=partition):
+                self.image.replay(record)
+                return [record] if name in topics and partition < topics[name].partition_count else []
+        self.image.replay(record)
+        return [] if isinstance(record, PartitionRemoved) else [record]

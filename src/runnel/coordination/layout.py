@@ -2,7 +2,8 @@
 
 /brokers/ids/ID                            a broker that is there, as long as its session (ephemeral)
 /brokers/admitted/ID                       the registration of that broker which the controller has dealt with (ours)
-/brokers/topics/NAME                       topic id and replica assignment
+/brokers/topics/NAME                       topic id and replica assignment; while it is made or removed in several steps
+                                           it is hidden (ours), and has no partitions
 /brokers/topics/NAME/partitions/P/state    leader, leader epoch, ISR
 /controller                                who is the controller, as long as its session (ephemeral)
 /controller_epoch                          how many controllers there have been
@@ -28,7 +29,9 @@ from runnel.machines.controller.record import (
     ControllerRemoved,
     Endpoint,
     PartitionRecord,
+    PartitionRemoved,
     Record,
+    TopicHidden,
     TopicRecord,
     TopicRemoved,
 )
@@ -63,7 +66,7 @@ def admitted_path(broker_id: int) -> str:
     return f"{ADMITTED}/{broker_id}"
 
 
-Stored = TopicRecord | PartitionRecord | ConfigRecord | BrokerRecord | BrokerAdmitted | ControllerRecord
+Stored = TopicRecord | TopicHidden | PartitionRecord | ConfigRecord | BrokerRecord | BrokerAdmitted | ControllerRecord
 
 
 def node_of(record: Stored) -> tuple[str, bytes]:
@@ -71,6 +74,8 @@ def node_of(record: Stored) -> tuple[str, bytes]:
     match record:
         case TopicRecord(name):
             return topic_path(name), _topic_value(record)
+        case TopicHidden(name, topic_id):
+            return topic_path(name), _dump(version=3, topic_id=str(topic_id), partitions={}, hidden=True)
         case PartitionRecord(topic, partition):
             return partition_path(topic, partition), _partition_value(record)
         case ConfigRecord(kind, name, values):
@@ -89,7 +94,9 @@ def record_of(change: Change) -> Record | None:
         case ["brokers", "topics", name]:
             return _topic_record(name, value) if (value := _load(change)) else TopicRemoved(name)
         case ["brokers", "topics", topic, "partitions", partition, "state"]:
-            return _partition_record(topic, int(partition), value) if (value := _load(change)) else None
+            index = int(partition)
+            value = _load(change)
+            return _partition_record(topic, index, value) if value else PartitionRemoved(topic, index)
         case ["config", ("topics" | "brokers" | "groups") as kind, name]:
             value = _load(change)
             name = unquote(name) if kind == ConfigKind.GROUP.value else name
@@ -119,7 +126,9 @@ def _topic_value(record: TopicRecord) -> bytes:
     )
 
 
-def _topic_record(name: str, value: Mapping[str, Any]) -> TopicRecord:
+def _topic_record(name: str, value: Mapping[str, Any]) -> TopicRecord | TopicHidden:
+    if value.get("hidden"):
+        return TopicHidden(name, UUID(value["topic_id"]))
     partitions = value["partitions"]
     assignment = tuple(tuple(partitions[str(index)]) for index in range(len(partitions)))
     # Topics that were made before partitions could be reassigned have no such fields.

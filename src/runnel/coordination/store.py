@@ -116,10 +116,14 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove a node with nothing below it, at the version the writer last saw."""
+    """Remove a node with nothing below it, at the version the writer last saw.
+
+    The path right above may be nothing but the way to it. Where a store keeps such places, `is_with_place` removes it.
+    """
 
     path: str
     version: int
+    is_with_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,9 @@ class _Draft:
             if not self._has_nodes_below(path):
                 self._clear_below(operation, path)
             self._remove(operation, path, operation.version)
+            above = _parent(path)
+            if operation.is_with_place and self._kind(above) is _Kind.BARE and not any(self._children(above)):
+                self._remove(operation, above)
         else:
             self._ask(operation, serialization.CheckVersion(znode, operation.version))
 

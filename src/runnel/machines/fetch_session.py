@@ -88,10 +88,20 @@ class FetchSession:
 class FetchContext:
     """How one fetch request is to be answered."""
 
-    def __init__(self, partitions: Sequence[FetchPartition], session: FetchSession | None, incremental: bool) -> None:
-        self.partitions = partitions
+    def __init__(
+        self, partitions: Sequence[FetchPartition] | None, session: FetchSession | None, incremental: bool
+    ) -> None:
+        """With None for `partitions` they are those of the session."""
+        self._partitions = partitions
         self.session = session
         self.incremental = incremental
+
+    @property
+    def partitions(self) -> Sequence[FetchPartition]:
+        """What the reader wants; looked up when somebody asks, because a follower has thousands without news."""
+        if self._partitions is None:
+            self._partitions = () if self.session is None else tuple(self.session.partitions.values())
+        return self._partitions
 
     @property
     def session_id(self) -> int:
@@ -133,7 +143,7 @@ class FetchSessions:
         if not session.partitions:
             self._close(session)
             return FetchContext((), None, incremental=False)
-        return FetchContext(tuple(session.partitions.values()), session, incremental=True)
+        return FetchContext(None, session, incremental=True)
 
     def _in_step(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(session_id)

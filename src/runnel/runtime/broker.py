@@ -228,7 +228,7 @@ class Broker:
         )
         self.care = LogCare(self.config, self.clock, self.replicas, self.log_dirs, self.worker, self._folder_worker)
         self.compaction = LogCompaction(
-            lambda: self.config, self.clock, self.care.online, self.log_dirs, self._folder_worker
+            lambda: self.config, self.clock, self.care.compacted, self.log_dirs, self._folder_worker
         )
         LogGauges(self.metrics, self.replicas.all, self.log_dirs, self.compaction)
         spawn = asyncio.get_running_loop().create_task

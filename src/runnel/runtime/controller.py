@@ -26,6 +26,7 @@ from runnel.machines.controller.leader_election import decide_balance, decide_el
 from runnel.machines.controller.move import Move, decide_moves, decide_unregister
 from runnel.machines.controller.record import ConfigKind, ConfigRecord, Record
 from runnel.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
+from runnel.machines.controller.topic_step import next_removal, split_change
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.runtime.election import ControllerElection
 from runnel.storage.error import StorageError
@@ -75,7 +76,10 @@ class Controller:
 
     async def delete_topic(self, name: str) -> None:
         """Remove a topic and its data."""
-        await self._change(lambda: decide_delete(self._metadata.image, name))
+        image = self._metadata.image
+        await self._change(lambda: decide_delete(image, name))
+        while name in image.hidden:
+            await self._change(lambda: next_removal(image, name))
 
     async def write_config(
         self,
@@ -163,7 +167,11 @@ class Controller:
             if validate_only:
                 return records
             try:
-                await (self._metadata.commit(records) if is_anybodys else self.commit(records))
+                if is_anybodys:
+                    await self._metadata.commit(records)
+                else:
+                    for step in split_change(self._metadata.image, records):
+                        await self.commit(step)
             except _CONFLICTS:
                 continue  # a leader or another controller was faster, and the image knows
             except CommitTooLargeError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
@@ -107,20 +107,20 @@ class LogCare:
     async def expire_producers(self) -> None:
         """Forget producers that have not written for a long time."""
         now_ms = self._clock.now_ms()
-        for partition in self._replicas.all():
+        for number, partition in enumerate(self._replicas.all()):
             producers = partition.log.producers
             producers.expire(now_ms)
             partition.guards.expire(now_ms - producers.expiration_ms)
-            await asyncio.sleep(0)
+            if number % CARE_TURN_PARTITIONS == 0:
+                await asyncio.sleep(0)
 
     def online(self) -> Iterator[Partition]:
         """The partitions whose disk works and whose topic is still there when it is their turn."""
-        failed = [log_dir for log_dir in self._log_dirs if log_dir.is_offline]
-        # Copied in one step, because the folder worker may add and remove logs meanwhile.
-        offline = {storage for log_dir in failed for storage in tuple(log_dir.logs.values())}
-        for partition in self._replicas.all():
-            if not partition.is_retired and partition.log not in offline:
-                yield partition
+        return _online(self._replicas.all())
+
+    def compacted(self) -> Iterator[Partition]:
+        """Of those the ones that are compacted."""
+        return _online(self._replicas.compacted())
 
     async def _flush(self, storage: Log, *, sealed_only: bool) -> None:
         flush = storage.begin_flush(sealed_only=sealed_only)
@@ -146,6 +146,10 @@ class LogCare:
 
     async def _in_folder_worker(self, action: Callable[[], object]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._folder_worker, action)
+
+
+def _online(partitions: Iterable[Partition]) -> Iterator[Partition]:
+    return (partition for partition in partitions if not partition.is_retired and not partition.is_offline)
 
 
 async def _every(interval_s: float, action: Callable[[], Awaitable[None]]) -> None:

@@ -48,14 +48,14 @@ class LogCompaction:
         self,
         config: Callable[[], BrokerConfig],
         clock: Clock,
-        online: Callable[[], Iterable[Partition]],
+        compacted: Callable[[], Iterable[Partition]],
         log_dirs: Sequence[LogDir],
         folder_worker: Executor,
     ) -> None:
-        """`online` gives the partitions whose disk works, `config` what the broker lives by now."""
+        """`compacted` gives partitions of compacted topics whose disk works, `config` what the broker lives by now."""
         self._config = config
         self._clock = clock
-        self._online = online
+        self._compacted = compacted
         self._log_dirs = log_dirs
         self._folder_worker = folder_worker
         self._worker = ThreadPoolExecutor(COMPACTION_THREADS_MAX, thread_name_prefix="runnel-compaction")
@@ -128,12 +128,10 @@ class LogCompaction:
         found: list[tuple[Partition, Dirt]] = []
         logs = set()
         self.overdue_ms = 0
-        for partition in self._online():
+        for partition in self._compacted():
             storage = partition.log
-            if not storage.config.cleanup_policy_compact:
-                continue
             logs.add(storage)
-            if storage in self._running or storage in self._uncleanable:
+            if not storage.config.cleanup_policy_compact or storage in self._running or storage in self._uncleanable:
                 continue
             if self._resting.get(storage, 0) > resting_now_ms:
                 continue

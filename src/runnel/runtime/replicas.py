@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Protocol
 
 from runnel.base.limits import SYNCING_LOGS_MAX
@@ -101,6 +102,15 @@ class Replicas:
 
     def all(self) -> list[Partition]:
         return [partition for partitions in self._topics.values() for partition in partitions.values()]
+
+    def compacted(self) -> list[Partition]:
+        """The partitions of topics that are compacted, which are few."""
+        return [
+            partition
+            for partitions in self._topics.values()
+            if any(first.log.config.cleanup_policy_compact for first in islice(partitions.values(), 1))
+            for partition in partitions.values()
+        ]
 
     def offline(self, topic: Topic, index: int) -> list[int]:
         """Which replicas of a partition cannot serve: this broker, if it could not open the log or the disk failed."""

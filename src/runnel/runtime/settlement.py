@@ -25,6 +25,7 @@ from runnel.machines.controller.record import (
     ControllerRecord,
     PartitionRecord,
     Record,
+    TopicHidden,
     TopicRecord,
 )
 from runnel.machines.controller.settle import settle
@@ -68,7 +69,7 @@ class Settlement:
                 case PartitionRecord(topic=name, leader=leader):
                     if leader == NO_BROKER or self._is_moving(name):
                         self._names.add(name)
-                case TopicRecord(name=name) | ConfigRecord(kind=ConfigKind.TOPIC, name=name):
+                case TopicRecord(name=name) | TopicHidden(name=name) | ConfigRecord(kind=ConfigKind.TOPIC, name=name):
                     self._names.add(name)
         if self._names or self._is_everything_due:
             self._due.set()

@@ -86,7 +86,7 @@ class MarkerSender:
         if self._is_stopped or not task.is_wanted():
             return
         by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
+        for partition in sorted(partitions):  # in an order that a simulation can repeat
             by_leader.setdefault(self._leader_of(partition), []).append(partition)
         for broker_id, there in by_leader.items():
             if broker_id == _DELETED:

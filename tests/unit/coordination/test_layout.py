@@ -22,7 +22,9 @@ from runnel.machines.controller.record import (
     ControllerRemoved,
     Endpoint,
     PartitionRecord,
+    PartitionRemoved,
     Record,
+    TopicHidden,
     TopicRecord,
     TopicRemoved,
 )
@@ -43,6 +45,7 @@ EPOCHS = st.integers(0, 2**31 - 1)
 
 STORED = st.one_of(
     st.builds(TopicRecord, NAMES, st.uuids(), st.lists(REPLICAS, min_size=1, max_size=12).map(tuple), MOVES, MOVES),
+    st.builds(TopicHidden, NAMES, st.uuids()),
     st.builds(
         PartitionRecord,
         NAMES,
@@ -85,7 +88,7 @@ def test_a_record_comes_back_as_it_was(record: Stored, version: int) -> None:
     ("path", "record"),
     [
         ("/brokers/topics/t", TopicRemoved("t")),
-        ("/brokers/topics/t/partitions/0/state", None),
+        ("/brokers/topics/t/partitions/0/state", PartitionRemoved("t", 0)),
         ("/config/topics/t", ConfigRecord(ConfigKind.TOPIC, "t", {})),
         ("/config/brokers/<default>", ConfigRecord(ConfigKind.BROKER, CLUSTER_DEFAULT, {})),
         ("/brokers/ids/3", BrokerRemoved(3)),

@@ -157,7 +157,7 @@ async def test_logs_of_unknown_topics_are_set_aside_and_kept(caplog: pytest.LogC
         assert not machine.fs.exists("/data/stray-0")
     for _ in range(2):
         async with machine.running() as again:
-            await again.care.apply_retention()
+            await again.care.remove_deleted_files()
             (kept,) = [entry for entry in machine.fs.list_directory("/data") if entry.name.endswith("-stray")]
             assert {entry.name for entry in machine.fs.list_directory(f"/data/{kept.name}")} > {"partition.metadata"}
     assert f"/data/{kept.name} is a partition of no topic and is left alone" in caplog.text

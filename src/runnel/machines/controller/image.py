@@ -16,7 +16,9 @@ from runnel.machines.controller.record import (
     ControllerRecord,
     ControllerRemoved,
     PartitionRecord,
+    PartitionRemoved,
     Record,
+    TopicHidden,
     TopicRecord,
     TopicRemoved,
 )
@@ -24,7 +26,10 @@ from runnel.machines.controller.record import (
 
 @dataclass(slots=True)
 class Topic:
-    """A topic: who replicates each partition, and who leads it now."""
+    """A topic: who replicates each partition, and who leads it now.
+
+    States of partitions that the topic does not have are kept for the moment in which it has them, or nothing of it.
+    """
 
     name: str
     topic_id: UUID
@@ -32,6 +37,7 @@ class Topic:
     leadership: dict[int, PartitionRecord] = field(default_factory=dict)
     adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    coming: dict[int, PartitionRecord] = field(default_factory=dict)
 
     @property
     def partition_count(self) -> int:
@@ -58,6 +64,7 @@ class ClusterImage:
         self.controller_epoch = 0
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
+        self.hidden: dict[str, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._configs: dict[tuple[ConfigKind, str], Mapping[str, str]] = {}
 
@@ -98,12 +105,20 @@ class ClusterImage:
                 self._replay_topic(record)
             case PartitionRecord(topic=name, partition=partition):
                 # The topic may be gone: on the way from the store the end of a topic can overtake what it had.
-                if topic := self.topics.get(name):
-                    topic.leadership[partition] = record
+                if topic := self.topics.get(name) or self.hidden.get(name):
+                    states = topic.leadership if partition < topic.partition_count else topic.coming
+                    states[partition] = record
+            case PartitionRemoved(name, partition):
+                if topic := self.topics.get(name) or self.hidden.get(name):
+                    topic.coming.pop(partition, None)
+            case TopicHidden(name, topic_id):
+                topic = self._forget_topic(name) or self.hidden.get(name)
+                is_known = topic is not None and topic.topic_id == topic_id
+                states = {**topic.leadership, **topic.coming} if topic is not None and is_known else {}
+                self.hidden[name] = Topic(name, topic_id, (), coming=states)
             case TopicRemoved(name):
-                if topic := self.topics.pop(name, None):
-                    del self.topics_by_id[topic.topic_id]
-                    self._collisions.pop(collision_key(name), None)
+                self.hidden.pop(name, None)
+                if self._forget_topic(name):
                     self._configs.pop((ConfigKind.TOPIC, name), None)
             case ConfigRecord(kind, name, values):
                 if values:
@@ -131,10 +146,22 @@ class ClusterImage:
             case ControllerRemoved():
                 self.controller_id = NO_BROKER
 
+    def _forget_topic(self, name: str) -> Topic | None:
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            del self.topics_by_id[topic.topic_id]
+            self._collisions.pop(collision_key(name), None)
+        return topic
+
     def _replay_topic(self, record: TopicRecord) -> None:
         topic = self.topics.get(record.name)
         if topic is None or topic.topic_id != record.topic_id:
-            topic = Topic(record.name, record.topic_id, record.assignment)
+            self._forget_topic(record.name)
+            topic = self.hidden.pop(record.name, None)
+            if topic is None or topic.topic_id != record.topic_id:
+                topic = Topic(record.name, record.topic_id, record.assignment)
             self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
             self._collisions[collision_key(topic.name)] = topic.name
         topic.assignment, topic.adding, topic.removing = record.assignment, record.adding, record.removing
+        for index in [index for index in topic.coming if index < topic.partition_count]:
+            topic.leadership[index] = topic.coming.pop(index)

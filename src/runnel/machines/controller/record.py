@@ -55,6 +55,22 @@ class PartitionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicHidden:
+    """A topic is on its way in or out: its partitions are written or removed in several steps, and nobody sees it."""
+
+    name: str
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRemoved:
+    """The state of a partition that nobody sees is gone."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicRemoved:
     """A topic, its partitions and its configuration are gone."""
 
@@ -138,6 +154,8 @@ class ControllerRemoved:
 Record = (
     TopicRecord
     | PartitionRecord
+    | TopicHidden
+    | PartitionRemoved
     | TopicRemoved
     | ConfigRecord
     | BrokerRecord

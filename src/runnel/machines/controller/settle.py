@@ -8,7 +8,7 @@ the image alone, and what is done already is not done again. For each partition 
 - who leads, if the leader is gone, came back unclean, wants to stop, or if there is none.
 
 Only when every partition has been seen to are the brokers admitted that had arrived, because from then on they lead
-what the image says they lead.
+what the image says they lead. Last, topics go that were left half made or half removed.
 
 The admission of a broker that came back unclean is revoked before anything else. A leader that lets a broker into its
 ISR does so on the condition that this broker's admission is still the one that it knows. So whoever lets it in
@@ -23,6 +23,7 @@ from runnel.machines.controller.image import ClusterImage, Topic
 from runnel.machines.controller.partition_change import Partition, change_partition, partition_of, topic_record
 from runnel.machines.controller.reassignment import Placement
 from runnel.machines.controller.record import REVOKED, BrokerAdmitted, Record, TopicRecord
+from runnel.machines.controller.topic_step import remove_hidden
 
 
 def settle(image: ClusterImage, rule_of: RuleOf, names: Iterable[str] | None = None) -> Iterator[list[Record]]:
@@ -51,6 +52,7 @@ def settle(image: ClusterImage, rule_of: RuleOf, names: Iterable[str] | None = N
         yield group
     if arrived and image.brokers == brokers:
         yield [BrokerAdmitted(broker.broker_id, broker.epoch) for broker in arrived]
+    yield from remove_hidden(image)
 
 
 def _spans(image: ClusterImage, names: list[str]) -> Iterator[tuple[Topic, range]]:

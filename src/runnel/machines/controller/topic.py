@@ -18,8 +18,8 @@ from runnel.machines.controller.record import (
     PartitionRecord,
     Record,
     TopicRecord,
-    TopicRemoved,
 )
+from runnel.machines.controller.topic_step import next_removal
 from runnel.protocol.errors import ApiError, ErrorCode
 
 DEFAULT = -1
@@ -62,6 +62,8 @@ def check_new_name(image: ClusterImage, name: str) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if name in image.hidden:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made or removed.")
     if other := image.colliding_topic(name):
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
@@ -129,8 +131,8 @@ def decide_add_partitions(
 
 
 def decide_delete(image: ClusterImage, name: str) -> list[Record]:
-    """The record that removes a topic."""
-    return [TopicRemoved(require_topic(image, name).name)]
+    """The records that remove a topic, or the first step of that; ask `next_removal` while it is hidden."""
+    return next_removal(image, require_topic(image, name).name)
 
 
 def require_topic(image: ClusterImage, name: str) -> Topic:

@@ -121,10 +121,11 @@ async def _create(ctx: RequestContext, name: str) -> Topic:
     try:
         return await ctx.broker.controller_channel.create_topic(NewTopic(name))
     except ApiError as error:
-        # Another client was faster.
-        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (topic := ctx.broker.image.topics.get(name)):
-            return topic
-        raise
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        if (topic := ctx.broker.image.topics.get(name)) is None:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, error.message) from None  # somebody just makes or removes it
+        return topic  # another client was faster
 
 
 def _describe(ctx: RequestContext, topic: Topic) -> MetadataResponseTopic:

@@ -152,7 +152,10 @@ async def add_offsets_to_txn(ctx: RequestContext, request: AddOffsetsToTxnReques
     """Bring the partition in which a group keeps its offsets into a transaction."""
     check_transactional_id(ctx, Operation.WRITE, request.transactional_id)
     check_group(ctx, Operation.READ, request.group_id)
-    await ctx.broker.groups.make_topic()
+    try:
+        await ctx.broker.groups.make_topic()
+    except ApiError as error:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
     partition = OFFSETS_TOPIC, partition_for(request.group_id, ctx.broker.groups.partition_count)
     response = await ask_coordinator(
         ctx,

@@ -3,6 +3,7 @@
 What producers are told when they are wrong is asked of Kafka, too, in `tests/clients/ask/transaction.py`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -140,6 +141,45 @@ async def test_without_verification_old_producers_write_where_they_like() -> Non
         await producer.end()
         assert await read_committed(producer, 0) == [b"0"]
         assert await read_committed(producer, 1) == []  # it holds back readers until an administrator comes
+
+
+async def test_the_first_batch_waits_for_the_end_of_the_transaction_before() -> None:
+    """The end is answered before its markers are written, and the producer goes on at once (KIP-890)."""
+    async with desk() as client:
+        producer = await begun(client, 2)
+        write = client.broker.marker_writer.write
+        hold_markers(client)
+        assert await producer.end() is ErrorCode.NONE
+        assert await producer.state() == "PrepareCommit"
+        following = asyncio.create_task(producer.write(0, b"next"))
+        await asyncio.sleep(0.05)
+        assert not following.done()
+        client.broker.marker_writer.write = write  # type: ignore[method-assign]
+        async with asyncio.timeout(20):
+            assert await following is ErrorCode.NONE
+        assert await read_committed(producer, 0) == [b"0"]
+        await producer.end()
+        assert await read_committed(producer, 0) == [b"0", b"next"]
+
+
+async def test_the_first_batch_does_not_wait_for_ever() -> None:
+    async with desk(add_partitions_to_txn_retry_backoff_max_ms="0") as client:
+        producer = await begun(client, 2)
+        hold_markers(client)
+        assert await producer.end() is ErrorCode.NONE
+        assert await producer.write(0, b"next") is ErrorCode.CONCURRENT_TRANSACTIONS
+        older = await begun_again(client)
+        assert await older.write(0, b"next") is ErrorCode.NOT_ENOUGH_REPLICAS  # which old producers repeat
+
+
+async def begun_again(client: Peer) -> PeerTransactor:
+    """An old producer whose transaction is being ended, and that goes on to write."""
+    producer = PeerTransactor(client, "y")
+    await producer.init()
+    await producer.add(0)
+    assert await producer.end() is ErrorCode.NONE
+    assert await producer.state() == "PrepareCommit"
+    return producer
 
 
 # --- time

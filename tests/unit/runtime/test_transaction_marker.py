@@ -1,0 +1,198 @@
+"""Ends of transactions on their way to partitions that cannot take them yet, do not exist, or are led elsewhere."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from runnel.client.error import BrokerUnavailable
+from runnel.machines.controller.image import ClusterImage
+from runnel.machines.controller.record import NO_BROKER, PartitionRecord, TopicRecord
+from runnel.machines.transaction.decision import EndMarkers
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.messages.transaction_marker import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+    WriteTxnMarkersResponseMarker,
+    WriteTxnMarkersResponsePartition,
+    WriteTxnMarkersResponseTopic,
+)
+from runnel.runtime import transaction_marker
+from runnel.runtime.marker_write import MarkerWriter
+from runnel.runtime.partition import TransactionMarker
+from runnel.runtime.transaction_marker import MarkerSender, MarkerTask
+
+HERE, THERE = 1, 2
+TopicPartition = tuple[str, int]
+
+
+class Writer:
+    """Writes into the partitions of this broker; the test says what comes of it."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[TopicPartition, list[ErrorCode]] = {}
+        self.asked: list[TopicPartition] = []
+
+    def write(self, topic: str, index: int, _marker: TransactionMarker, written: Any) -> None:
+        self.asked.append((topic, index))
+        outcomes = self.outcomes.get((topic, index))
+        written(outcomes.pop(0) if outcomes else ErrorCode.NONE)
+
+
+class Other:
+    """The connection to another broker."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.requests: list[WriteTxnMarkersRequest] = []
+        self.outcomes: list[ErrorCode | Exception] = []
+
+    async def connect(self) -> "Other":
+        return self
+
+    async def request(self, request: WriteTxnMarkersRequest, *_: object, **__: object) -> WriteTxnMarkersResponse:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        outcome = self.outcomes.pop(0) if self.outcomes else ErrorCode.NONE
+        if isinstance(outcome, Exception):
+            raise outcome
+        return WriteTxnMarkersResponse(
+            markers=[
+                WriteTxnMarkersResponseMarker(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        WriteTxnMarkersResponseTopic(
+                            name=topic.name,
+                            partitions=[
+                                WriteTxnMarkersResponsePartition(partition_index=index, error_code=outcome)
+                                for index in topic.partition_indexes
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker in request.markers
+            ]
+        )
+
+    async def close(self) -> None:
+        pass
+
+
+class Bench:
+    """A sender in a cluster of two brokers; this one leads partition 0, and the other one partition 1."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.image.replay(TopicRecord("t", UUID(int=1), ((HERE, THERE), (THERE, HERE))))
+        self.lead(0, HERE)
+        self.lead(1, THERE)
+        self.writer, self.other = Writer(), Other(THERE)
+        self.sender = MarkerSender(
+            HERE, self.image, cast("MarkerWriter", self.writer), lambda _: cast("Any", self.other)
+        )
+        self.written: set[TopicPartition] = set()
+        self.is_wanted = True
+
+    def lead(self, index: int, broker_id: int) -> None:
+        self.image.replay(PartitionRecord("t", index, broker_id, 0, (HERE, THERE)))
+
+    def send(self, *partitions: TopicPartition, producer_id: int = 7) -> None:
+        markers = EndMarkers("x", producer_id, 0, 3, 0, True, frozenset(partitions), 1)
+        self.sender.send(MarkerTask(markers, lambda: self.is_wanted, self._hear))
+
+    def _hear(self, partitions: Iterable[TopicPartition]) -> None:
+        self.written |= set(partitions)
+
+    async def until_written(self, *partitions: TopicPartition) -> None:
+        async with asyncio.timeout(20):
+            while self.written != set(partitions):  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_marker, "MARKER_RETRY_MS", 1)
+
+
+async def test_what_this_broker_leads_is_written_at_once() -> None:
+    bench = Bench()
+    bench.send(("t", 0))
+    assert bench.written == {("t", 0)}
+
+
+async def test_other_leaders_are_told_in_as_few_requests_as_possible() -> None:
+    bench = Bench()
+    for producer_id in range(5):
+        bench.send(("t", 1), producer_id=producer_id)
+    await bench.until_written(("t", 1))
+    for producer_id in range(5, 9):
+        bench.send(("t", 1), producer_id=producer_id)
+    async with asyncio.timeout(20):
+        while len(bench.other.requests) < 2:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.001)
+    assert [len(request.markers) for request in bench.other.requests] == [5, 4]
+    (marker, *_) = bench.other.requests[0].markers
+    assert (marker.coordinator_epoch, marker.transaction_result) == (3, True)
+    await bench.sender.stop()
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+async def test_what_is_not_written_is_sent_again(outcome: ErrorCode) -> None:
+    bench = Bench()
+    bench.writer.outcomes["t", 0] = [outcome, outcome]
+    bench.other.outcomes = [outcome, BrokerUnavailable("gone"), outcome]
+    bench.send(("t", 0), ("t", 1))
+    await bench.until_written(("t", 0), ("t", 1))
+    assert len(bench.writer.asked) == 3
+    assert len(bench.other.requests) == 4
+    await bench.sender.stop()
+
+
+async def test_a_partition_without_a_leader_is_waited_for_and_a_deleted_one_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.lead(0, NO_BROKER)
+    bench.send(("t", 0), ("gone", 0), ("t", 9))
+    await bench.until_written(("gone", 0), ("t", 9))
+    await asyncio.sleep(0.01)
+    bench.lead(0, HERE)
+    await bench.until_written(("gone", 0), ("t", 9), ("t", 0))
+    assert [record.getMessage() for record in caplog.records] == ["the end of x has to wait in t-0: nobody leads it"]
+
+
+async def test_a_coordinator_that_was_succeeded_leaves_it_to_the_next() -> None:
+    bench = Bench()
+    bench.writer.outcomes["t", 0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    bench.other.outcomes = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 1000
+    bench.send(("t", 0), ("t", 1))
+    async with asyncio.timeout(20):
+        while len(bench.other.requests) < 3:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.001)
+    bench.is_wanted = False
+    await asyncio.sleep(0.01)
+    count = len(bench.other.requests)
+    await asyncio.sleep(0.02)
+    assert (len(bench.other.requests), bench.written, len(bench.writer.asked)) == (count, set(), 1)
+    await bench.sender.stop()
+
+
+async def test_a_later_epoch_in_the_log_needs_no_marker_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.writer.outcomes["t", 0] = [ErrorCode.INVALID_PRODUCER_EPOCH]
+    bench.send(("t", 0))
+    assert bench.written == {("t", 0)}
+    assert "t-0 has a later epoch of x already" in caplog.text
