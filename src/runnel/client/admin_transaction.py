@@ -42,6 +42,7 @@ R = TypeVar("R", bound=Message)
 
 NO_OFFSET = -1
 NO_TIME = -1
+_TIMEOUT_SETTING = "default_api_timeout_ms"
 _DURATION_VERSION = 1
 _PATTERN_VERSION = 2
 _FENCING_TIMEOUT_MS = 60_000  # of the transactions that nobody will begin under the epoch that fences
@@ -112,7 +113,7 @@ class TransactionAdmin:
             await coordinator.end(identity, commit=commit, is_v2=await coordinator.is_v2())
 
         try:
-            await coordinator.retry(end, timeout_ms=self._timeout_ms)
+            await coordinator.retry(end, timeout_ms=self._timeout_ms, setting=_TIMEOUT_SETTING)
         except ApiError as error:
             if judge(error.code) is Verdict.FENCED:
                 text = f"another producer has taken the transactional id {prepared.transactional_id} since"
@@ -129,7 +130,9 @@ class TransactionAdmin:
     async def _fence(self, transactional_id: str) -> Identity | ApiError:
         coordinator = TransactionCoordinator(self._cluster, transactional_id)
         try:
-            reply = await coordinator.retry(lambda: coordinator.init(_FENCING_TIMEOUT_MS), timeout_ms=self._timeout_ms)
+            reply = await coordinator.retry(
+                lambda: coordinator.init(_FENCING_TIMEOUT_MS), timeout_ms=self._timeout_ms, setting=_TIMEOUT_SETTING
+            )
         except ApiError as error:
             return error
         return Identity(reply.producer_id, reply.producer_epoch)

@@ -165,7 +165,10 @@ class ConsumerCore:
         if self.settings.enable_auto_commit:
             text = "offsets that a transaction commits must not be committed besides"
             raise ValueError(f"{text}; set enable_auto_commit=False for the consumer")
-        return self.offsets_to_commit(what), self.joined_group().metadata()
+        group, offsets = self.joined_group(), self.offsets_to_commit(what)
+        metadata = group.metadata()
+        group.check_owned(offsets)
+        return offsets, metadata
 
     def move(self, targets: Iterable[Target], place: Place) -> None:
         """Read some partitions from elsewhere, all that are assigned if none is named."""

@@ -207,6 +207,11 @@ class Group:
         self.metadata()
         await self._committer.commit(offsets)
 
+    def check_owned(self, targets: Iterable[TopicPartition]) -> None:
+        """Raise `CommitFailed` for partitions that went to other members, whose work a commit would undo."""
+        if lost := sorted(target for target in targets if not self._may_commit_again(target)):
+            raise CommitFailed(f"{', '.join(map(str, lost))} went to another member before it was committed")
+
     def metadata(self) -> GroupMetadata:
         """As whom to commit; raises `CommitFailed` for a member that is out of the group at the moment."""
         identity = self._identity()

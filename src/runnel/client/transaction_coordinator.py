@@ -184,7 +184,7 @@ class TransactionCoordinator:
         for target, code in _worst_first(codes):
             groups.check(code, "", f"committing offset {offsets[target].offset} of {target} for group {groups.key}")
 
-    async def retry(self, action: Callable[[], Awaitable[T]], *, timeout_ms: float) -> T:
+    async def retry(self, action: Callable[[], Awaitable[T]], *, timeout_ms: float, setting: str = "max_block_ms") -> T:
         """Run `action` until it succeeds or fails with what will not pass; `RequestTimeout` when the time is up."""
         deadline = Deadline(timeout_ms)
         failure_count = 0
@@ -197,7 +197,7 @@ class TransactionCoordinator:
                 failure_count += 1
                 wait_s = self.wait_s(error, failure_count)
                 if wait_s > deadline.left_s:
-                    raise RequestTimeout(f"not done within {timeout_ms:g} ms (max_block_ms): {error}") from error
+                    raise RequestTimeout(f"not done within {timeout_ms:g} ms ({setting}): {error}") from error
             await asyncio.sleep(wait_s)
 
     def wait_s(self, error: ClientError | ApiError, failure_count: int) -> float:

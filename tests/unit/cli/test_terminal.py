@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import runnel
 from runnel.cli.record_format import terminal_format
 from runnel.records.record import Record
 from runnel.testing import Broker
@@ -43,6 +44,17 @@ def test_topics_are_shown_as_tables(runnel_broker: Broker) -> None:
     assert "leader" in described
     assert "1234" in described
     assert at_terminal(runnel_broker, "topic", "list", "--json").lstrip().startswith("[")
+
+
+def test_transactions_are_shown_as_tables(runnel_broker: Broker) -> None:
+    runnel_broker.create_topic("terminal-transactions")
+    with runnel.Producer(runnel_broker.bootstrap_servers, transactional_id="at-a-terminal") as producer:
+        producer.begin_transaction()
+        producer.send("terminal-transactions", b"open").result(30)
+        assert "│ at-a-terminal" in at_terminal(runnel_broker, "transaction", "list")
+        shown = at_terminal(runnel_broker, "transaction", "producers", "terminal-transactions")
+        assert "start offset" in shown
+        assert "nothing hangs" in at_terminal(runnel_broker, "transaction", "list", "--hanging")
 
 
 def test_progress_is_shown_and_records_have_colours(runnel_broker: Broker, tmp_path: Path) -> None:

@@ -124,6 +124,25 @@ def test_a_member_that_is_out_of_the_group_cannot_commit(
     assert read(transaction_broker, topic) == [b"000", b"next"]
 
 
+def test_what_went_to_another_member_is_not_committed(
+    transaction_broker: str, make_partitions: Make, face: Face
+) -> None:
+    topic = make_partitions(1)
+    fill(transaction_broker, topic, 1)
+    with (
+        producer_of(face, transaction_broker, topic) as producer,
+        consumer_of(face, transaction_broker, topic) as consumer,
+    ):
+        consumer.subscribe(topic)
+        poll_some(consumer)
+        producer.begin_transaction()
+        with pytest.raises(runnel.CommitFailed, match=f"{topic}-1 went to another member"):
+            producer.send_offsets({(topic, 0): 1, (topic, 1): 1}, consumer)
+        producer.send_offsets({(topic, 0): 1}, consumer)
+        producer.commit_transaction()
+        assert consumer.committed()[runnel.TopicPartition(topic, 0)].offset == 1
+
+
 def commit_as(producer: Any, topic: str, group: runnel.GroupMetadata) -> None:
     with producer.transaction():
         producer.send(topic, b"lost")
