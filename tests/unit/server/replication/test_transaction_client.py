@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.server.replication.cluster import Cluster, until
 from tests.unit.server.replication.test_transaction_cluster import is_stable, lose_coordinator, three_brokers
-from tests.unit.server.replication.transactor import read_committed
+from tests.unit.server.transactor import read_committed
 
 import runnel
 from runnel.client.transaction_coordinator import TransactionCoordinator
