@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.server.replication.cluster import Cluster, until
 from tests.unit.server.replication.test_transaction_cluster import is_stable, lose_coordinator, three_brokers
-from tests.unit.server.transactor import read_committed
+from tests.unit.server.transactor import ClusterTransactor, read_committed
 
 import runnel
 from runnel.client.transaction_coordinator import TransactionCoordinator
@@ -61,7 +61,7 @@ async def test_the_coordinator_goes_in_the_middle_of_transactions() -> None:
             committed = await writing
         await until(lambda: is_stable(cluster))
         for partition in range(3):
-            assert await read_committed(cluster, partition) == committed
+            assert await read_committed(ClusterTransactor(cluster), partition) == committed
 
 
 @pytest.mark.usefixtures("generation")
@@ -76,7 +76,7 @@ async def test_leaders_change_while_transactions_are_open() -> None:
             committed = await writing
         await until(lambda: is_stable(cluster))
         for partition in range(3):
-            assert await read_committed(cluster, partition) == committed
+            assert await read_committed(ClusterTransactor(cluster), partition) == committed
 
 
 async def elect_everywhere(cluster: Cluster, leader: int) -> None:
@@ -102,4 +102,4 @@ async def test_what_was_prepared_is_completed_at_another_coordinator() -> None:
             await admin.complete_transaction(prepared)
         await until(lambda: is_stable(cluster))
         for partition in range(3):
-            assert await read_committed(cluster, partition) == [b"7"]
+            assert await read_committed(ClusterTransactor(cluster), partition) == [b"7"]
