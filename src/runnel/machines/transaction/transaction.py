@@ -95,7 +95,6 @@ class Transaction:
             partitions=self.partitions | frozenset(partitions),
             start_ms=self.start_ms if self.state is TransactionState.ONGOING else now_ms,
             client_version=client_version,
-            last_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
     def completed(self, now_ms: int) -> Self:

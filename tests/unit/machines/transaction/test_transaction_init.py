@@ -90,6 +90,16 @@ def test_a_producer_goes_on_under_its_own_name() -> None:
     assert script.init(Identity(77, 2)) == refused(ErrorCode.PRODUCER_FENCED)
 
 
+def test_asking_again_late_is_still_asking_again() -> None:
+    """A delayed copy of a request that was answered; the producer has run a transaction since."""
+    script = TransactionScript()
+    first = script.begin()
+    second = script.begin(expected=first)
+    script.add(second, ORDERS, client_version=CLIENT_VERSION_1)
+    script.finish(second, commit=True, version=4)
+    assert script.begin(expected=first) == second
+
+
 def test_a_producer_that_was_replaced_does_not_come_back() -> None:
     script = TransactionScript()
     old = script.begin()
