@@ -243,7 +243,8 @@ One producer writes records of random bytes to one partition of {name} on the sa
 acks=all, linger 5 ms, batches of up to {BATCH_SIZE_BYTES:,} bytes and no compression, in three ways: idempotent
 and never waiting, idempotent and waiting for all acknowledgements as often as the other commits, and in
 transactions. All take turns in {result["rounds"]} rounds of {result["seconds"]:g} s after one that is not counted.
-Medians; ratios are those of each round. Where the last column is not near zero, others had the machine, too.
+Medians; ratios are those of each round. Where the last column is not near zero, others had the machine, too,
+and CPU times say more than speeds.
 Transactions of Runnel's client are of the second generation (KIP-890), those of confluent-kafka of the first.
 
 {head}
@@ -262,6 +263,7 @@ HEADINGS = (
     "transactional MB/s",
     "of idempotent",
     "of flushed",
+    "CPU, times idempotent",
     "ms a transaction",
     "broker CPU ms",
     "client CPU ms",
@@ -273,10 +275,19 @@ def _row(row: dict[str, Any]) -> str:
     speeds = " | ".join(f"{row['ways'][way]['mb_per_s']['median']:,.1f}" for way in WAYS)
     ratios = " | ".join(f"{row['ratios'][way]['median']:.2f}" for way in (FREE, FLUSHED))
     mine = row["ways"][TRANSACTIONAL]
+    cpu = _cpu_ms(mine) / _cpu_ms(row["ways"][FREE])
     costs = " | ".join(
         f"{mine[name]['median']:.2f}" for name in ("ms", "broker_cpu_ms", "client_cpu_ms", "other_cores")
     )
-    return f"| {row['client']} | {row['record_count']:,} | {row['record_bytes']:,} | {speeds} | {ratios} | {costs} |\n"
+    return (
+        f"| {row['client']} | {row['record_count']:,} | {row['record_bytes']:,} | {speeds} | {ratios}"
+        f" | {cpu:.2f} | {costs} |\n"
+    )
+
+
+def _cpu_ms(figures: dict[str, Any]) -> float:
+    """What both sides spend on as many records as a transaction has."""
+    return float(figures["broker_cpu_ms"]["median"] + figures["client_cpu_ms"]["median"])
 
 
 def main() -> int:
