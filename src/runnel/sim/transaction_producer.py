@@ -8,6 +8,7 @@ from typing import Self
 import runnel.aio
 from runnel.client.delivery import RecordMetadata
 from runnel.client.error import RequestTimeout
+from runnel.client.sequence import NO_IDENTITY, Identity
 from runnel.client.setting import SettingValue
 from runnel.client.topic_partition import TopicPartition
 from runnel.sim.history import Pending
@@ -39,6 +40,11 @@ class RecordedProducer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._producer.__aexit__(kind, error, trace)
+
+    @property
+    def identity(self) -> Identity:
+        """The producer id and epoch of what it sends."""
+        return self._producer._core.transactional().identity or NO_IDENTITY
 
     async def init(self) -> None:
         """Fence all others."""

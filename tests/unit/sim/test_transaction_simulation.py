@@ -2,6 +2,7 @@
 
 import pytest
 from tests.unit.sim.transaction_ablation import ABLATIONS
+from tests.unit.sim.transaction_script import InterruptedEnds, LateProduce
 
 from runnel.sim.simulate import report
 from runnel.sim.transaction_simulation import TransactionClusterSimulation, TransactionSimulation
@@ -17,6 +18,12 @@ FOUND = {
     "no fencing": {"commit-after-fencing", "write-after-fencing"},
 }
 """What may be found without a safeguard; other things are found, too. Each seed so far has found dozens."""
+
+
+SCENES = {
+    "no verification": (LateProduce, {"hanging-transaction"}),
+    "markers are forgotten": (InterruptedEnds, {"hanging-transaction", "torn-transaction"}),
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -40,3 +47,18 @@ def test_a_safeguard_is_needed(name: str) -> None:
     with ABLATIONS[name]():
         outcome = TransactionSimulation(2, for_s=5.0).run()
     assert FOUND[name] & {problem.partition(" in ")[0] for problem in outcome.problems}, outcome.problems
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_safeguard_is_needed_in_its_scene(name: str) -> None:
+    """The scene goes well with it, and is found out without it."""
+    scene, expected = SCENES[name]
+    outcome = scene(1, for_s=4.0).run()
+    assert not outcome.problems, outcome.notes
+    with ABLATIONS[name]():
+        outcome = scene(1, for_s=4.0).run()
+    assert expected & {problem.partition(" in ")[0] for problem in outcome.problems}, outcome.problems
+
+
+def test_every_ablation_is_tried() -> None:
+    assert {*FOUND, *SCENES} == set(ABLATIONS)
