@@ -40,6 +40,7 @@ DELETE_HORIZON_FLAG = 0x40
 
 HEADER = Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = Struct(">q")
+_LENGTH = Struct(">i")
 _LENGTH_EPOCH_MAGIC = Struct(">iib")
 _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
@@ -181,6 +182,17 @@ def _wrong_magic(magic: int) -> CorruptBatch:
     if magic in (0, 1):
         return LegacyBatch(f"message format {magic} is not supported")
     return CorruptBatch(f"impossible magic {magic}")
+
+
+def whole_batch_bytes(buffer: Buffer) -> int:
+    """How many bytes at the start are whole batches, by nothing but their lengths."""
+    position, end = 0, len(buffer)
+    while end - position >= HEADER_SIZE:
+        size_bytes = _LENGTH.unpack_from(buffer, position + _LENGTH_POSITION)[0] + LOG_OVERHEAD
+        if not HEADER_SIZE <= size_bytes <= end - position:
+            break
+        position += size_bytes
+    return position
 
 
 def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:

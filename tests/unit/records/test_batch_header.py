@@ -16,6 +16,7 @@ from runnel.records.batch import (
     read_header,
     set_log_append_time,
     set_max_timestamp,
+    whole_batch_bytes,
 )
 from runnel.records.compression import Compression
 from runnel.records.error import CorruptBatch, LegacyBatch, TruncatedBatch
@@ -188,3 +189,16 @@ def test_max_timestamp_of_the_producers_clock() -> None:
 def test_log_append_time_of_a_cut_batch_is_refused() -> None:
     with pytest.raises(TruncatedBatch):
         set_log_append_time(bytearray(GOLDEN[:-1]), 0, 5_000)
+
+
+@pytest.mark.parametrize("rest_bytes", [0, 1, 11, HEADER_SIZE - 1, HEADER_SIZE, len(GOLDEN) - 1])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_whole_batches_end_where_the_first_begins_that_is_not_whole(count: int, rest_bytes: int) -> None:
+    assert whole_batch_bytes(GOLDEN * count + GOLDEN[:rest_bytes]) == len(GOLDEN) * count
+
+
+@pytest.mark.parametrize("length", [-(2**31), -13, 0, HEADER_SIZE - LOG_OVERHEAD - 1, 2**31 - 1])
+def test_a_length_that_cannot_be_ends_the_whole_batches(length: int) -> None:
+    broken = bytearray(GOLDEN)
+    broken[8:12] = length.to_bytes(4, "big", signed=True)
+    assert whole_batch_bytes(GOLDEN + broken + GOLDEN) == len(GOLDEN)

@@ -10,6 +10,7 @@ from runnel.machines.fetch_session import FetchContext, FetchPartition, Key
 from runnel.machines.replica.selector import Candidate, select_nearest
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition
+from runnel.records.batch import whole_batch_bytes
 from runnel.runtime.fetch_wait import FetchWait
 from runnel.runtime.follower_watch import FollowerWatch
 from runnel.runtime.partition import NO_EPOCH, Partition
@@ -123,6 +124,7 @@ async def serve_follower(
         follower.pay(ctx, reads)
         await read_all(ctx, reads)
         for read in reads:
+            _leave_out_rest(read)
             if _is_told(read):
                 watch.told(read.asked.key)
         return [read for read in reads if read.is_news or not context.incremental]
@@ -144,6 +146,16 @@ def _look(
         if read.partition is not None:
             watch.look(read.asked.key, read.partition)
     return reads
+
+
+def _leave_out_rest(read: Read) -> None:
+    """Leave out a batch at the end that is not whole. The follower would throw it away, and it may be large."""
+    data = read.reply.records
+    if data and not isinstance(data, list):
+        whole_bytes = whole_batch_bytes(data)
+        # Where nothing is whole something is broken; the follower tells what.
+        if 0 < whole_bytes < len(data):
+            read.reply.records = memoryview(data)[:whole_bytes]
 
 
 def _is_told(read: Read) -> bool:

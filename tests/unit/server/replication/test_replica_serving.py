@@ -22,11 +22,12 @@ from runnel.protocol.messages.offset import (
     OffsetForLeaderEpochRequestTopic,
     OffsetForLeaderEpochResponse,
 )
+from runnel.records.batch import read_header
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-async def fetch_as(
+async def answer_to(
     cluster: Cluster,
     replica_id: int,
     *,
@@ -34,8 +35,8 @@ async def fetch_as(
     leader_epoch: int = 0,
     offset: int = 0,
     last: int = -1,
-) -> tuple[ErrorCode, ErrorCode | None]:
-    """The error of the whole answer and that of its only partition."""
+) -> FetchResponse:
+    """What broker 1 answers to a replica, of at most 1,000 bytes."""
     if replica_epoch is None:
         there = cluster.metadata.image.brokers.get(replica_id)
         replica_epoch = there.epoch if there else 0
@@ -53,11 +54,29 @@ async def fetch_as(
             replica_state=FetchRequestReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
             topics=[FetchRequestTopic(topic_id=topic_id, partitions=[wanted])],
         )
-        response = await connection.request(request, FetchResponse)
-        partitions = response.responses[0].partitions if response.responses else []
-        return ErrorCode(response.error_code), ErrorCode(partitions[0].error_code) if partitions else None
+        return await connection.request(request, FetchResponse)
     finally:
         await connection.close()
+
+
+async def fetch_as(cluster: Cluster, replica_id: int, **asked: int) -> tuple[ErrorCode, ErrorCode | None]:
+    """The error of the whole answer and that of its only partition."""
+    response = await answer_to(cluster, replica_id, **asked)
+    partitions = response.responses[0].partitions if response.responses else []
+    return ErrorCode(response.error_code), ErrorCode(partitions[0].error_code) if partitions else None
+
+
+async def test_a_follower_is_not_sent_a_part_of_a_batch() -> None:
+    """It would only throw it away, and ask for the whole of it with its next fetch."""
+    async with running(2) as pair:
+        await pair.create([(1, 2)])
+        await pair[2].stop()
+        for _ in range(2):
+            assert (await pair.produce(1, b"x" * 600, acks=1)).error_code == 0
+        (topic,) = (await answer_to(pair, 2)).responses
+        records = topic.partitions[0].records
+        assert isinstance(records, memoryview)
+        assert len(records) == read_header(records).size_bytes
 
 
 async def test_whose_fetches_count_as_a_followers() -> None:
