@@ -10,6 +10,9 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from tests.clients.copier_line import ABORT_EVERY, BATCH_MAX, GIVE_UP, TRANSACTION_TIMEOUT_MS, Task, say, say_offsets
 
 WAIT_S = 30.0
+# When all brokers are gone librdkafka 2.16 forgets them and begins again. A coordinator that it has forgotten in the
+# middle of a transaction is then never connected to: send_offsets_to_transaction does not return.
+KEEPS_BROKERS = {"metadata.recovery.strategy": "none"}
 
 
 class Copier:
@@ -23,6 +26,7 @@ class Copier:
                 "transactional.id": task.transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "linger.ms": 0,
+                **KEEPS_BROKERS,
             }
         )
         self._consumer = Consumer(
@@ -35,6 +39,7 @@ class Copier:
                 "fetch.wait.max.ms": 100,
                 "session.timeout.ms": task.session_ms,
                 "heartbeat.interval.ms": task.session_ms // 4,
+                **KEEPS_BROKERS,
             }
         )
 
