@@ -98,7 +98,7 @@ def test_a_broker_without_two_phase_commit_is_told_of(
             start(frame, other, tmp_path, "out").awaitTermination()
 
 
-def test_batches_are_not_written_exactly_once(
+def test_batches_outside_of_a_stream_are_not_written_exactly_once(
     spark: SparkSession, new_topic: Callable[..., str], write: Callable[..., None]
 ) -> None:
     frame = spark.createDataFrame([("a",)], "value string")

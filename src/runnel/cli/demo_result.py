@@ -67,7 +67,9 @@ class ResultReader:
 
     def __init__(self, address: str) -> None:
         self.results = Results()
-        self._consumer = Consumer(address, client_id="runnel-demo", auto_offset_reset="earliest")
+        self._consumer = Consumer(
+            address, client_id="runnel-demo", auto_offset_reset="earliest", isolation_level="read_committed"
+        )
         self._consumer.subscribe(list(RESULT_TOPICS))
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="runnel-demo-results", daemon=True)

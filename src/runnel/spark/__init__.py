@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from runnel.spark.error import SparkSourceError
 from runnel.spark.progress import OffsetsBehind, offsets_behind_latest
+from runnel.spark.query_end import end_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["OffsetsBehind", "SparkSourceError", "offsets_behind_latest", "register", "session"]
+__all__ = ["OffsetsBehind", "SparkSourceError", "end_query", "offsets_behind_latest", "register", "session"]
 
 
 def session(

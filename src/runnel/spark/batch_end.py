@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class Desk(Protocol):
-    """Where a driver decides for its query. Each call may be repeated, here or by another driver."""
+    """Where a driver decides for its sink. Each call may be repeated, here or by another driver."""
 
     def take(self) -> Decision | None:
-        """Keep every earlier driver of the query from deciding; the newest decision there is."""
+        """Keep every earlier driver of the sink from deciding; the newest decision there is."""
         ...
 
     def decide(self, decision: Decision) -> None:
@@ -26,7 +26,7 @@ class Desk(Protocol):
         ...
 
     def abort_remains(self, decided: Decision | None) -> int:
-        """Abort what tasks of the query have open and nobody decided for; how many there were."""
+        """Abort what tasks of the sink have open and nobody decided for; how many there were."""
         ...
 
 
@@ -37,13 +37,21 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
     if plan.decision is not None:
         desk.decide(plan.decision)
     elif found is not None and found.batch_id >= offer.batch_id:
-        log.warning("batch %d of query %s had been written before", offer.batch_id, offer.query_id)
+        log.warning("batch %d of %s had been written before", offer.batch_id, offer.sink)
     desk.end(plan.commit, commit=True)
     desk.end(plan.abort, commit=False)
     if plan.is_search_due:
         count = desk.abort_remains(plan.decision or found)
         if count:
-            log.warning("query %s had left %d transactions open, which are aborted", offer.query_id, count)
+            log.warning("%s had left %d transactions open, which are aborted", offer.sink, count)
+
+
+def settle(desk: Desk) -> None:
+    """End what a sink has open: what was decided counts, and the rest does not."""
+    found = desk.take()
+    if found is not None:
+        desk.end(found.transactions, commit=True)
+    desk.abort_remains(found)
 
 
 def abort_batch(desk: Desk, offer: Offer) -> None:

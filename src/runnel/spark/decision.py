@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from runnel.client.transaction_state import PreparedTransaction
+from runnel.spark.error import WriteError
 
 _FORMAT = 1
 
@@ -30,14 +31,14 @@ class UnreadableDecision(Exception):  # noqa: N818 — says what it is
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The transactions that make up the newest batch of a query, and the run in which they were written."""
+    """The transactions that make up the newest batch of a sink, and the run in which they were written."""
 
     batch_id: int
     run_id: str
     transactions: tuple[PreparedTransaction, ...]
 
     def encode(self) -> bytes:
-        """The value of the record; the query's id is its key."""
+        """The value of the record; the sink's name is its key."""
         named = [list(transaction) for transaction in self.transactions]
         fields = {"format": _FORMAT, "batch": self.batch_id, "run": self.run_id, "transactions": named}
         return json.dumps(fields, separators=(",", ":")).encode()
@@ -61,7 +62,7 @@ class Decision:
 class Offer:
     """What the tasks of a batch have prepared; `had_failures` says that not every first attempt succeeded."""
 
-    query_id: str
+    sink: str
     run_id: str
     batch_id: int
     transactions: tuple[PreparedTransaction, ...]
@@ -79,7 +80,12 @@ class Plan:
 
 
 def plan_commit(found: Decision | None, offer: Offer) -> Plan:
-    """What to do about a batch that has been written, given the newest decision for the query."""
+    """What to do about a batch that has been written, given the newest decision for its sink."""
+    if found is not None and (found.batch_id, found.run_id) == (offer.batch_id, offer.run_id) and offer.transactions:
+        # A batch that is run again is so in another run. This one would be dropped, and nobody would know.
+        raise WriteError(
+            f"batch {offer.batch_id} was written to this topic already: write to a topic once in each micro-batch"
+        )
     is_search_due = offer.had_failures or found is None or found.run_id != offer.run_id
     if found is None or found.batch_id < offer.batch_id:
         decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None

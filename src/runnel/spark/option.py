@@ -133,18 +133,6 @@ class SinkOptions:
     topic: str | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
 
-    def for_batch(self) -> "SinkOptions":
-        """The options of a batch query, which has no checkpoint to go on from."""
-        if self.delivery is Delivery.EXACTLY_ONCE:
-            raise OptionError("delivery", "only streams are written exactly once; a batch that fails is not run again")
-        return self
-
-    def for_stream(self) -> "SinkOptions":
-        """The options of a stream."""
-        if self.delivery is Delivery.EXACTLY_ONCE:
-            self.client.check_transactional()
-        return self
-
 
 def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of a source; raises `OptionError`."""
@@ -191,6 +179,8 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         "delivery", given.get("delivery", Delivery.AT_LEAST_ONCE.value), {choice.value: choice for choice in Delivery}
     )
     client = parse_client_settings(_client_options(options))
+    if delivery is Delivery.EXACTLY_ONCE:
+        client.check_transactional()
     return SinkOptions(client, None if topic is None else topic.strip(), delivery)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from runnel.spark.batch_reader import BatchReader, FilteringBatchReader
@@ -12,7 +12,7 @@ from runnel.spark.option import Delivery, SinkOptions, SourceOptions, parse_sink
 from runnel.spark.stream_reader import StreamReader
 from runnel.spark.topic_io import topic_io
 from runnel.spark.worker import is_planning_write, is_pushing_filters
-from runnel.spark.writer import BatchWriter, ExactlyOnceStreamWriter, StreamWriter
+from runnel.spark.writer import BatchWriter, ExactlyOnceBatchWriter, ExactlyOnceStreamWriter, MicroBatch, StreamWriter
 
 
 class RunnelDataSource(DataSource):
@@ -37,16 +37,21 @@ class RunnelDataSource(DataSource):
         """Reads everything that is written from a start on."""
         return StreamReader(self._source_options(schema))
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes rows to topics."""
         if overwrite:
             raise OptionError("mode", "records are only ever added to a topic; write with mode append")
-        return BatchWriter(self._sink_options(schema).for_batch())
+        options = self._sink_options(schema)
+        if options.delivery is Delivery.EXACTLY_ONCE:
+            return ExactlyOnceBatchWriter(MicroBatch(options))
+        return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802 - Spark's names
         """Writes rows to topics, micro-batch by micro-batch. Output mode complete adds all rows each time."""
-        options = self._sink_options(schema).for_stream()
-        return ExactlyOnceStreamWriter(options) if options.delivery is Delivery.EXACTLY_ONCE else StreamWriter(options)
+        options = self._sink_options(schema)
+        if options.delivery is Delivery.EXACTLY_ONCE:
+            return ExactlyOnceStreamWriter(MicroBatch(options))
+        return StreamWriter(options)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
         """The options, with the columns of the schema: those of the options, or a user's own choice."""

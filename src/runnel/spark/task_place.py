@@ -28,7 +28,8 @@ def task_place() -> TaskPlace:
     found = {name: context.getLocalProperty(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID)}
     if missing := [name for name, text in found.items() if text is None]:
         raise WriteError(
-            f"Spark does not say which micro-batch this is ({', '.join(missing)}); set option delivery to at-least-once"
+            f"only streams are written exactly once, and this task belongs to none ({', '.join(missing)} not set). "
+            "A batch that failed is not run again by itself; leave out option delivery"
         )
     return TaskPlace(
         str(found[_QUERY_ID]), str(found[_RUN_ID]), int(str(found[_BATCH_ID])), int(context.attemptNumber())

@@ -18,7 +18,7 @@ from runnel.spark.option import SinkOptions
 from runnel.spark.task_place import TaskPlace
 from runnel.spark.topic_io import TASK_PATIENCE_MS, topic_io
 from runnel.spark.topic_writer import TopicWriter, explain
-from runnel.spark.transaction_name import TaskNames
+from runnel.spark.transaction_name import TaskNames, sink_name
 
 _ABORT_TIMEOUT_S = 5.0
 _WITHOUT_TWO_PHASE_COMMIT = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -35,7 +35,7 @@ def write_prepared(
     if first is None:
         return {}, None  # as most tasks behind a shuffle have none
     require = partial(topic_io(options.client).require_topic, patience_ms=TASK_PATIENCE_MS)
-    with _transaction(options.client, _take_name(place)) as producer:
+    with _transaction(options.client, _take_name(sink_name(place.query_id, options.topic), place)) as producer:
         writer = TopicWriter(producer, options.topic, require)
         for batch in chain([first], batches):
             writer.write(batch)
@@ -70,7 +70,7 @@ def _explain_begin(client: ClientSettings, error: Exception) -> WriteError:
     return explain(error)
 
 
-def _take_name(place: TaskPlace) -> str:
+def _take_name(sink: str, place: TaskPlace) -> str:
     with _lock:
         names = _names.setdefault(os.getpid(), TaskNames())  # a process that was forked is another one
-        return names.take(place.query_id, place.run_id, place.batch_id)
+        return names.take(sink, place.run_id, place.batch_id)

@@ -1,4 +1,4 @@
-"""The desk of a query's driver over real brokers: decisions in a compacted topic, ends by an admin client."""
+"""The desk of a sink's driver over real brokers: decisions in a compacted topic, ends by an admin client."""
 
 import os
 import re
@@ -31,28 +31,28 @@ _CONFIGS = {"cleanup.policy": "compact", "segment.ms": str(24 * 3600 * 1000), "m
 _REPLICATION_FACTOR_MAX = 3
 _DECIDE_TIMEOUT_MS = 10_000  # a driver that dies while it decides holds others up for that long at most
 _READ_TIMEOUT_MS = 60_000
-_OPEN = "Ongoing"
+OPEN = "Ongoing"
 
 
 class TransactionDesk:
-    """The desk of one query. One that has raised an error is not to be used again."""
+    """The desk of one sink. One that has raised an error is not to be used again."""
 
-    def __init__(self, settings: ClientSettings, query_id: str) -> None:
+    def __init__(self, settings: ClientSettings, sink: str) -> None:
         self._settings = settings
-        self._query_id = query_id
-        self._partition = TopicPartition(TOPIC, (murmur2(query_id.encode()) & 0x7FFFFFFF) % SPARK_DECISION_PARTITIONS)
+        self._sink = sink
+        self._partition = TopicPartition(TOPIC, (murmur2(sink.encode()) & 0x7FFFFFFF) % SPARK_DECISION_PARTITIONS)
         self._admin = Admin(config=settings.admin)
         self._producer: Producer | None = None
         self._position = 0
         self._found: Decision | None = None
 
     def take(self) -> Decision | None:
-        """Keep every earlier driver of the query from deciding; the newest decision there is."""
+        """Keep every earlier driver of the sink from deciding; the newest decision there is."""
         if self._producer is None:
             self._make_topic()
             producer = Producer(
                 config=self._settings.admin,
-                transactional_id=driver_name(self._query_id),
+                transactional_id=driver_name(self._sink),
                 transaction_timeout_ms=_DECIDE_TIMEOUT_MS,
             )
             try:
@@ -72,7 +72,7 @@ class TransactionDesk:
         try:
             with producer.transaction():
                 topic, partition = self._partition
-                producer.send(topic, decision.encode(), self._query_id.encode(), partition=partition)
+                producer.send(topic, decision.encode(), self._sink.encode(), partition=partition)
         except (ClientError, ApiError, RemoteProtocolError) as error:
             raise self._explain("decided", error) from None
         self._found = decision
@@ -86,10 +86,10 @@ class TransactionDesk:
                 pass
 
     def abort_remains(self, decided: Decision | None) -> int:
-        """Abort what tasks of the query have open and nobody decided for; how many there were."""
+        """Abort what tasks of the sink have open and nobody decided for; how many there were."""
         kept = set() if decided is None else {transaction.transactional_id for transaction in decided.transactions}
         try:
-            listed = self._admin.list_transactions(states=[_OPEN], pattern=re.escape(task_names(self._query_id)) + ".*")
+            listed = self._admin.list_transactions(states=[OPEN], pattern=re.escape(task_names(self._sink)) + ".*")
             names = [found.transactional_id for found in listed if found.transactional_id not in kept]
             for outcome in self._admin.fence_producers(names).values():
                 if isinstance(outcome, ApiError):
@@ -140,7 +140,7 @@ class TransactionDesk:
         if not wanted.size:
             return
         topics = topic_io(self._settings.with_isolation("read_committed"))
-        key = self._query_id.encode()
+        key = self._sink.encode()
         for batch in topics.read(wanted, ("key", "value"), timeout_ms=_READ_TIMEOUT_MS, loss=Loss()):
             for found, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if found == key:
@@ -151,10 +151,10 @@ class TransactionDesk:
         try:
             return None if value is None else Decision.decode(value)
         except UnreadableDecision as error:
-            raise WriteError(f"topic {TOPIC} cannot be understood for query {self._query_id}: {error}") from None
+            raise WriteError(f"topic {TOPIC} cannot be understood for {self._sink}: {error}") from None
 
     def _explain(self, what: str, error: Exception) -> WriteError:
-        return WriteError(f"a batch of query {self._query_id} could not be {what}: {error}")
+        return WriteError(f"a batch of {self._sink} could not be {what}: {error}")
 
 
 _lock = threading.Lock()
@@ -162,12 +162,12 @@ _desks: dict[tuple[int, ClientSettings, str], TransactionDesk] = {}
 
 
 @contextmanager
-def open_desk(settings: ClientSettings, query_id: str) -> Iterator[TransactionDesk]:
-    """The desk of a query, which stays open for the next batch unless something goes wrong at it."""
-    key = os.getpid(), settings, query_id
+def open_desk(settings: ClientSettings, sink: str) -> Iterator[TransactionDesk]:
+    """The desk of a sink, which stays open for the next batch unless something goes wrong at it."""
+    key = os.getpid(), settings, sink
     with _lock:
         desk = _desks.pop(key, None)
-    desk = desk or TransactionDesk(settings, query_id)
+    desk = desk or TransactionDesk(settings, sink)
     try:
         yield desk
     except BaseException:

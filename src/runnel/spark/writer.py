@@ -15,6 +15,7 @@ from runnel.spark.task_place import TaskPlace, task_place
 from runnel.spark.task_writer import write_prepared
 from runnel.spark.topic_io import topic_io
 from runnel.spark.transaction_desk import open_desk
+from runnel.spark.transaction_name import sink_name
 
 
 @dataclass
@@ -25,11 +26,12 @@ class Written(WriterCommitMessage):
 
 
 @dataclass
-class Prepared(Written):
-    """The same, with the transaction in which they are and the task that wrote them."""
+class Prepared(WriterCommitMessage):
+    """The same, with the task that wrote them and the transaction in which they are."""
 
-    place: TaskPlace | None = None
-    transaction: PreparedTransaction | None = None
+    row_counts: dict[str, int]
+    place: TaskPlace
+    transaction: PreparedTransaction | None
 
 
 def write_rows(options: SinkOptions, batches: Iterator[Any]) -> Written:
@@ -62,41 +64,79 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, iterator)
 
 
-class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the rows of a stream in transactions, and has those of a micro-batch count together."""
+class MicroBatch:
+    """A micro-batch that is written in transactions, which count together."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> Prepared:
-        """Write the rows of one task of a micro-batch, and leave their transaction prepared."""
+        """Write the rows of one task, and leave their transaction prepared."""
         place = task_place()
         counts, transaction = write_prepared(self._options, place, iterator)
         return Prepared(counts, place, transaction)
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Have the rows of a micro-batch count, unless they did before."""
-        if (offer := _offer(messages, batchId)) is not None:
-            with self.open_desk(offer.query_id) as desk:
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Have the rows count, unless they did before."""
+        if (offer := self._offer(messages)) is not None:
+            with self.open_desk(offer.sink) as desk:
                 commit_batch(desk, offer)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Take back the rows of a micro-batch that failed; what cannot be reached now is aborted in the next run."""
-        if (offer := _offer(messages, batchId)) is not None:
-            with self.open_desk(offer.query_id) as desk:
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Take back what failed; what cannot be reached now is aborted in the next run."""
+        if (offer := self._offer(messages)) is not None:
+            with self.open_desk(offer.sink) as desk:
                 abort_batch(desk, offer)
 
-    def open_desk(self, query_id: str) -> AbstractContextManager[Desk]:
+    def open_desk(self, sink: str) -> AbstractContextManager[Desk]:
         """Where the driver decides."""
-        return open_desk(self._options.client, query_id)
+        return open_desk(self._options.client, sink)
+
+    def _offer(self, messages: Sequence[WriterCommitMessage | None]) -> Offer | None:
+        """What tasks have prepared; None where there were none."""
+        found = [message for message in messages if isinstance(message, Prepared)]
+        if not found:
+            return None
+        place = found[0].place
+        transactions = tuple(message.transaction for message in found if message.transaction is not None)
+        had_failures = len(found) < len(messages) or any(message.place.attempt > 0 for message in found)
+        sink = sink_name(place.query_id, self._options.topic)
+        return Offer(sink, place.run_id, place.batch_id, transactions, had_failures)
 
 
-def _offer(messages: Sequence[WriterCommitMessage | None], batch_id: int) -> Offer | None:
-    """What tasks have prepared; None where there were none."""
-    found = [message for message in messages if isinstance(message, Prepared) and message.place is not None]
-    if not found:
-        return None
-    places = [message.place for message in found if message.place is not None]
-    transactions = tuple(message.transaction for message in found if message.transaction is not None)
-    had_failures = len(found) < len(messages) or any(place.attempt > 0 for place in places)
-    return Offer(places[0].query_id, places[0].run_id, batch_id, transactions, had_failures)
+class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of a stream exactly once."""
+
+    def __init__(self, batch: MicroBatch) -> None:
+        self._batch = batch
+
+    def write(self, iterator: Iterator[Any]) -> Prepared:
+        """Write the rows of one task of a micro-batch."""
+        return self._batch.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
+        """Have the rows of a micro-batch count."""
+        self._batch.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
+        """Take back the rows of a micro-batch that failed."""
+        self._batch.abort(messages)
+
+
+class ExactlyOnceBatchWriter(DataSourceArrowWriter):
+    """Writes the rows of a micro-batch exactly once that a stream hands to `foreachBatch`."""
+
+    def __init__(self, batch: MicroBatch) -> None:
+        self._batch = batch
+
+    def write(self, iterator: Iterator[Any]) -> Prepared:
+        """Write the rows of one task."""
+        return self._batch.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Have the rows count."""
+        self._batch.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Take back the rows of a write that failed."""
+        self._batch.abort(messages)

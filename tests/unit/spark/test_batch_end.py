@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from runnel.client.transaction_state import PreparedTransaction
 from runnel.spark.batch_end import abort_batch, commit_batch
 from runnel.spark.decision import Decision, Offer, UnreadableDecision, plan_commit
+from runnel.spark.error import WriteError
 from runnel.spark.transaction_name import TaskNames, task_names
 
 A, B, C = (PreparedTransaction(name, number, 0) for number, name in enumerate("abc"))
@@ -153,6 +154,11 @@ def test_a_batch_that_was_decided_is_not_taken_back_when_its_commit_fails() -> N
 def test_what_was_decided_counts_and_not_what_was_written_again() -> None:
     plan = plan_commit(Decision(4, "old", (A,)), Offer("q", "new", 4, (B, C)))
     assert (plan.decision, plan.commit, plan.abort, plan.is_search_due) == (None, (A,), (B, C), True)
+
+
+def test_a_second_write_in_the_same_batch_is_an_error() -> None:
+    with pytest.raises(WriteError, match="write to a topic once in each micro-batch"):
+        plan_commit(Decision(4, "r", (A,)), Offer("q", "r", 4, (B,)))
 
 
 def test_a_checkpoint_that_was_put_back_does_not_write_batches_again() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from runnel.pipeline import Flow, flow, parquet, topic
-from runnel.spark.pipeline.plan import checkpoints_of, plan_flow
+from runnel.spark.pipeline.plan import COMMITTED, checkpoints_of, plan_flow
 
 CLIENT = {"bootstrap.servers": "h:1", "client.id": "me"}
 KAFKA = {"kafka.bootstrap.servers": "h:1", "kafka.client.id": "me"}
@@ -23,18 +23,28 @@ def test_only_what_is_decoded_is_read() -> None:
     plan = plan_flow(declared([source, topic("b", "c", start="latest")], topic("d")), CLIENT, Path("/c"), Path("/o"))
     assert plan.source_options == (
         KAFKA
+        | COMMITTED
         | {
             "subscribe": "a",
             "startingOffsets": "earliest",
             "columns": "value,timestamp",
             "maxOffsetsPerTrigger": "10",
         },
-        KAFKA | {"subscribe": "b,c", "startingOffsets": "latest"},
+        KAFKA | COMMITTED | {"subscribe": "b,c", "startingOffsets": "latest"},
     )
-    assert plan.sink_options == KAFKA | {"topic": "d"}
+    assert plan.sink_options == KAFKA | {"topic": "d", "delivery": "exactly-once"}
     assert plan.checkpoint == Path("/c/named")
     assert plan.topics_read == {("h:1", "a"), ("h:1", "b"), ("h:1", "c")}
     assert plan.topic_written == ("h:1", "d")
+
+
+def test_delivery_and_isolation_can_be_chosen() -> None:
+    source = topic("a", options={"kafka.isolation.level": "read_uncommitted"})
+    plan = plan_flow(
+        declared(source, topic("d", options={"delivery": "at-least-once"})), CLIENT, Path("/c"), Path("/o")
+    )
+    assert plan.source_options[0]["kafka.isolation.level"] == "read_uncommitted"
+    assert plan.sink_options["delivery"] == "at-least-once"
 
 
 def test_a_topic_of_other_brokers_names_them() -> None:

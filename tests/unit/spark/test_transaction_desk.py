@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
+import runnel.spark
 from runnel.spark.batch_end import abort_batch, commit_batch
 from runnel.spark.client_setting import ClientSettings, parse_client_settings
 from runnel.spark.decision import Decision, Offer
@@ -14,6 +15,7 @@ from runnel.spark.option import Delivery, SinkOptions, parse_sink_options
 from runnel.spark.task_place import TaskPlace, task_place
 from runnel.spark.task_writer import write_prepared
 from runnel.spark.transaction_desk import TOPIC, TransactionDesk, open_desk
+from runnel.spark.transaction_name import sink_name
 from runnel.testing import Broker
 
 
@@ -35,6 +37,7 @@ class Query:
         self.name = name
         self.broker = broker
         self.options = SinkOptions(client, name, Delivery.EXACTLY_ONCE)
+        self.sink = sink_name(name, name)
         broker.create_topic(name, 2)
 
     def write(self, run_id: str, batch_id: int, *values: bytes) -> runnel.PreparedTransaction:
@@ -46,8 +49,8 @@ class Query:
         return transaction
 
     def commit(self, run_id: str, batch_id: int, *transactions: runnel.PreparedTransaction) -> None:
-        with open_desk(self.options.client, self.name) as desk:
-            commit_batch(desk, Offer(self.name, run_id, batch_id, transactions))
+        with open_desk(self.options.client, self.sink) as desk:
+            commit_batch(desk, Offer(self.sink, run_id, batch_id, transactions))
 
     def seen(self) -> list[bytes | None]:
         servers = self.broker.bootstrap_servers
@@ -75,7 +78,7 @@ def test_a_batch_that_was_decided_and_not_committed_is_finished_by_the_next_driv
 ) -> None:
     query = Query(broker, client, "unfinished")
     decided = query.write("r1", 0, b"first")
-    desk = TransactionDesk(client, query.name)
+    desk = TransactionDesk(client, query.sink)
     desk.take()
     desk.decide(Decision(0, "r1", (decided,)))
     desk.close()
@@ -97,10 +100,24 @@ def test_what_a_dead_run_left_open_is_aborted_by_the_next(broker: Broker, client
     assert (query.seen(), query.left_open()) == ([b"kept"], [])
 
 
+def test_a_query_that_never_comes_back_is_ended_from_outside(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "abandoned")
+    query.commit("r", 0, query.write("r", 0, b"committed"))
+    decided, undecided = query.write("r", 1, b"decided"), query.write("r", 1, b"undecided")
+    assert decided != undecided
+    desk = TransactionDesk(client, query.sink)
+    desk.take()
+    desk.decide(Decision(1, "r", (decided,)))
+    desk.close()
+    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 2
+    assert (query.seen(), query.left_open()) == ([b"committed", b"decided"], [])
+    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
+
+
 def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: ClientSettings) -> None:
     query = Query(broker, client, "zombie")
     late = query.write("r1", 0, b"late")
-    zombie = TransactionDesk(client, query.name)
+    zombie = TransactionDesk(client, query.sink)
     assert zombie.take() is None
     query.commit("r2", 0, query.write("r2", 0, b"kept"))
     with pytest.raises(WriteError, match="another producer has taken the transactional id"):
@@ -112,8 +129,8 @@ def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: Clien
 def test_a_batch_that_failed_is_taken_back(broker: Broker, client: ClientSettings) -> None:
     query = Query(broker, client, "failed")
     transaction = query.write("r", 0, b"gone")
-    with open_desk(client, query.name) as desk:
-        abort_batch(desk, Offer(query.name, "r", 0, (transaction,)))
+    with open_desk(client, query.sink) as desk:
+        abort_batch(desk, Offer(query.sink, "r", 0, (transaction,)))
     assert query.left_open() == []
     query.commit("r2", 0, query.write("r2", 0, b"kept"))
     assert query.seen() == [b"kept"]
@@ -163,11 +180,8 @@ def test_outside_of_a_task_nobody_knows_the_batch() -> None:
 def test_the_option_delivery() -> None:
     given = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
     assert parse_sink_options(given).delivery is Delivery.AT_LEAST_ONCE
-    chosen = parse_sink_options(given | {"delivery": "exactly-once"})
-    assert chosen.for_stream().delivery is Delivery.EXACTLY_ONCE
-    with pytest.raises(OptionError, match="delivery"):
-        chosen.for_batch()
+    assert parse_sink_options(given | {"delivery": "exactly-once"}).delivery is Delivery.EXACTLY_ONCE
     with pytest.raises(OptionError, match="delivery"):
         parse_sink_options(given | {"delivery": "twice"})
     with pytest.raises(OptionError, match="acks=all"):
-        parse_sink_options(given | {"delivery": "exactly-once", "kafka.acks": "1"}).for_stream()
+        parse_sink_options(given | {"delivery": "exactly-once", "kafka.acks": "1"})

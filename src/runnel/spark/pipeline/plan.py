@@ -6,13 +6,15 @@ from pathlib import Path
 
 from runnel.spark.client_setting import BOOTSTRAP_SERVERS
 from runnel.spark.error import OptionError
-from runnel.spark.option import parse_sink_options, parse_source_options
+from runnel.spark.option import Delivery, parse_sink_options, parse_source_options
 from runnel.spark.pipeline.endpoint import Parquet, Topic
 from runnel.spark.pipeline.error import FlowError
 from runnel.spark.pipeline.flow import Flow
 
 VALUE = "value"
 CHECKPOINTS = Path(".runnel") / "checkpoints"
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+"""What another flow has written and not decided yet is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def plan_flow(flow: Flow, client: Mapping[str, str], checkpoints: Path, output: 
     options = {f"kafka.{name}": text for name, text in client.items()}
     plan = FlowPlan(
         flow,
-        tuple(options | plan_source(source) for source in flow.sources),
+        tuple(COMMITTED | options | plan_source(source) for source in flow.sources),
         plan_sink(flow.sink, options, output),
         checkpoints / flow.name,
     )
@@ -82,7 +84,7 @@ def plan_source(source: Topic) -> dict[str, str]:
 def plan_sink(sink: Topic | Parquet, client: Mapping[str, str], output: Path) -> dict[str, str]:
     """The options of the writer."""
     if isinstance(sink, Topic):
-        return {**client, "topic": sink.names[0], **sink.options}
+        return {**client, "topic": sink.names[0], "delivery": Delivery.EXACTLY_ONCE.value, **sink.options}
     path = sink.path if "://" in sink.path else str(output / sink.path)
     return {"path": path, **sink.options}
 

@@ -1,0 +1,32 @@
+"""What a query that never comes back has left open in its topics, and its end."""
+
+import re
+from collections.abc import Mapping
+
+from runnel.client.error import ClientError
+from runnel.client.sync_admin import Admin
+from runnel.protocol.errors import ApiError, RemoteProtocolError
+from runnel.spark.batch_end import settle
+from runnel.spark.client_setting import PREFIX, parse_client_settings
+from runnel.spark.error import BrokerError
+from runnel.spark.transaction_desk import OPEN, open_desk
+from runnel.spark.transaction_name import query_names, sink_of
+
+
+def end_query(bootstrap_servers: str, query_id: str, *, config: Mapping[str, str] | None = None) -> int:
+    """End what a dead query has left open: what was decided counts, and the rest does not.
+
+    `query_id` is the id in the query's checkpoint; a query that still runs fails, and goes on when it is
+    restarted. `config` holds settings of Kafka clients. Returns how many transactions there were.
+    """
+    options = {"bootstrap.servers": bootstrap_servers, **(config or {})}
+    settings = parse_client_settings({PREFIX + name: text for name, text in options.items()})
+    try:
+        with Admin(config=settings.admin) as admin:
+            found = admin.list_transactions(states=[OPEN], pattern=re.escape(query_names(query_id)) + ".*")
+    except (ClientError, ApiError, RemoteProtocolError) as error:
+        raise BrokerError(f"the transactions of query {query_id} could not be listed: {error}") from None
+    for sink in dict.fromkeys(sink_of(transaction.transactional_id) for transaction in found):
+        with open_desk(settings, sink) as desk:
+            settle(desk)
+    return len(found)
