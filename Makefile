@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz crash kill storm soak lint bench format docs clean
+.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz crash kill exactly-once storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -64,6 +64,10 @@ kill: $(VENV)/.dev      ## a broker killed 200 times under load; ROUNDS and SEED
 soak: $(VENV)/.dev      ## a ZooKeeper and connections to it that break for SECONDS (60); SEED and SERVERS choose others
 	$(BIN)/python -m tests.faults.zookeeper_soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SERVERS),--servers $(SERVERS))
+
+exactly-once: $(VENV)/.dev ## a Spark query killed KILLS (50) times, and then once more without its decisions; SEED chooses others
+	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) --without-decisions
 
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)

@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ class Jobs:
             "stream to noop, batches of a tenth": self._stream,
             "write rows that Spark makes": self._write,
             "copy a topic": self._copy,
+            "copy as a stream, batches of a tenth, at least once": lambda: self._copy_stream("at-least-once"),
+            "copy as a stream, batches of a tenth, exactly once": lambda: self._copy_stream("exactly-once"),
         }
         if has_kafka:
             self.by_name["read all 8 columns to noop, format kafka"] = lambda: self._read(
@@ -66,12 +69,15 @@ class Jobs:
         frame.write.format("noop").mode("overwrite").save()
 
     def _stream(self) -> None:
-        reader = self._spark.readStream.format("runnel").options(**self._servers, subscribe=TOPIC)
-        limit = str(self._count // 10)
-        frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=limit).load()
+        self._run(self._read_stream().writeStream.format("noop"))
+
+    def _read_stream(self, **options: str) -> Any:
+        reader = self._spark.readStream.format("runnel").options(**self._servers, subscribe=TOPIC, **options)
+        return reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(self._count // 10)).load()
+
+    def _run(self, writer: Any) -> None:
         with tempfile.TemporaryDirectory(prefix="runnel-bench-") as folder:
-            writer = frame.writeStream.format("noop").option("checkpointLocation", folder)
-            writer.trigger(availableNow=True).start().awaitTermination()
+            writer.option("checkpointLocation", folder).trigger(availableNow=True).start().awaitTermination()
 
     def _write(self) -> None:
         value = f"rpad(cast(id AS STRING), {VALUE_BYTES}, 'x')"
@@ -82,10 +88,20 @@ class Jobs:
         reader = self._spark.read.format("runnel").options(**self._servers, subscribe=TOPIC, columns=FEW_COLUMNS)
         self._save(reader.load())
 
+    def _copy_stream(self, delivery: str) -> None:
+        with self._new_topic() as topic:
+            writer = self._read_stream(columns=FEW_COLUMNS).writeStream.format("runnel").options(**self._servers)
+            self._run(writer.options(topic=topic, delivery=delivery))
+
     def _save(self, frame: Any) -> None:
+        with self._new_topic() as topic:
+            frame.write.format("runnel").options(**self._servers, topic=topic).mode("append").save()
+
+    @contextmanager
+    def _new_topic(self) -> Iterator[str]:
         topic = f"copy-{uuid.uuid4().hex[:8]}"
         create_topic(self._servers["kafka.bootstrap.servers"], topic)
-        frame.write.format("runnel").options(**self._servers, topic=topic).mode("append").save()
+        yield topic
         delete_topic(self._servers["kafka.bootstrap.servers"], topic)
 
 
@@ -123,7 +139,7 @@ def measure(jobs: Jobs, broker_pid: int, record_count: int, rounds: int) -> list
             seconds.setdefault(name, []).append(taken)
             broker_s.setdefault(name, []).append(cpu_seconds(broker_pid) - used)
             label = "warm-up" if number < 0 else f"round {number + 1}"
-            print(f"{label:8} {name:42} {record_count / taken:12,.0f} rows/s", flush=True)
+            print(f"{label:8} {name:52} {record_count / taken:12,.0f} rows/s", flush=True)
     return [
         {
             "job": name,
@@ -179,6 +195,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=5_000_000, help="records in the topic (default 5000000)")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
     parser.add_argument("--cores", type=int, default=2, help="cores of the session (default 2)")
+    parser.add_argument("--only", default="", help="run only the jobs with this in their names, and write nothing")
     parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
     arguments = parser.parse_args()
     conditions = machine.conditions("runnel", "pyspark", "pyarrow")
@@ -187,8 +204,11 @@ def main() -> int:
         fill(broker.bootstrap_servers, arguments.records)
         spark = runnel.spark.session("bench", master=f"local[{arguments.cores}]", config=settings)
         jobs = Jobs(spark, broker.bootstrap_servers, arguments.records, bool(settings))
+        jobs.by_name = {name: run for name, run in jobs.by_name.items() if arguments.only in name}
         results = measure(jobs, broker.pid, arguments.records, arguments.rounds)
         spark.stop()
+    if arguments.only:
+        return 0
     conditions["load after the run"] = machine.load()
     result = {
         "command": machine.command_line("bench.spark_source", records=arguments.records, rounds=arguments.rounds),

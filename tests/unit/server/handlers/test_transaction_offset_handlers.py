@@ -105,6 +105,32 @@ async def test_a_restart_finds_what_is_pending(is_killed: bool, piece_bytes: str
         assert (await committed(client), await committed(client, require_stable=True)) == (77, 77)
 
 
+async def test_a_log_that_was_compacted_says_the_same() -> None:
+    """Compaction takes records of ended transactions and, later, markers; those of open ones it leaves alone."""
+    machine = BrokerInMemory()
+    async with coordinator(machine, log_cleaner_backoff_ms="3600000") as client:
+        topic_id = await client.create("t", 1)
+        log = client.broker.replicas.get(OFFSETS_TOPIC, partition_for("g", PARTITION_COUNT)).log
+        for offset in range(9):
+            await commit_in_transaction(client, topic_id, offset)
+            end(client, is_commit=offset != 8)
+            if offset == 4:
+                await client.ask(commit("g", "t", topic_id, 9), 9)
+        log.roll()
+        await commit_in_transaction(client, topic_id, 77)
+        log.roll()
+        await client.broker.care.flush()
+        before = log.size_bytes
+        client.broker.compaction.start_due()
+        await client.broker.compaction.settled()
+        assert log.size_bytes < before
+        await machine.kill(client.broker)
+    async with coordinator(machine, log_cleaner_backoff_ms="3600000") as client:
+        assert (await committed(client), await committed(client, require_stable=True)) == (7, UNSTABLE)
+        end(client, is_commit=False)
+        assert await committed(client, require_stable=True) == 7
+
+
 async def test_an_old_epoch_of_a_producer_is_fenced() -> None:
     async with coordinator() as client:
         topic_id = await client.create("t", 1)
