@@ -31,7 +31,6 @@ from bench.broker import RunnelBroker, Target, cpu_seconds, kafka_broker
 from bench.cache import CHECKOUT, Unavailable
 
 MAKERS: dict[str, Callable[[], Target]] = {"runnel": RunnelBroker, "kafka": kafka_broker}
-BATCH_SIZE_BYTES = 1_000_000
 STALL_TIMEOUT_S = 60.0
 
 FREE = "idempotent"
@@ -42,17 +41,24 @@ WAYS = (FREE, FLUSHED, TRANSACTIONAL)
 
 @dataclass(frozen=True)
 class Size:
-    """What one transaction holds."""
+    """What one transaction holds, and how large the producer's batches get."""
 
     record_count: int
     record_bytes: int
+    batch_bytes: int = 1_000_000
 
     @property
     def total_bytes(self) -> int:
         return self.record_count * self.record_bytes
 
 
-SIZES = (Size(100, 160), Size(100, 1_000), Size(100, 16_000), Size(1_000, 1_000), Size(10_000, 1_000))
+SIZES = (
+    Size(100, 160, 16_384),  # one batch of 16 KB
+    Size(100, 16_000, 16_384),  # a hundred of them
+    Size(100, 16_000),
+    Size(1_000, 1_000),
+    Size(10_000, 1_000),
+)
 
 
 class RunnelWriter:
@@ -60,8 +66,8 @@ class RunnelWriter:
 
     name = "runnel"
 
-    def __init__(self, bootstrap: str, topic: str, *, is_transactional: bool) -> None:
-        settings: dict[str, Any] = {"linger_ms": 5, "batch_size": BATCH_SIZE_BYTES, "max_request_size": 4_000_000}
+    def __init__(self, bootstrap: str, topic: str, batch_bytes: int, *, is_transactional: bool) -> None:
+        settings: dict[str, Any] = {"linger_ms": 5, "batch_size": batch_bytes, "max_request_size": 4_000_000}
         if is_transactional:
             settings["transactional_id"] = topic
         self._producer = runnel.Producer(bootstrap, **settings)
@@ -90,12 +96,12 @@ class ConfluentWriter:
 
     name = "confluent-kafka"
 
-    def __init__(self, bootstrap: str, topic: str, *, is_transactional: bool) -> None:
+    def __init__(self, bootstrap: str, topic: str, batch_bytes: int, *, is_transactional: bool) -> None:
         settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "linger.ms": 5,
-            "batch.size": BATCH_SIZE_BYTES,
+            "batch.size": batch_bytes,
             "message.max.bytes": 4_000_000,
             "batch.num.messages": 100_000,
             "queue.buffering.max.kbytes": 32_768,
@@ -161,7 +167,7 @@ def measure_once(target: Target, client: type[Any], size: Size, way: str, second
         if isinstance(outcome, runnel.ApiError):
             raise outcome
         values = [os.urandom(size.record_bytes) for _ in range(size.record_count)]
-        writer = client(target.bootstrap_servers, topic, is_transactional=way == TRANSACTIONAL)
+        writer = client(target.bootstrap_servers, topic, size.batch_bytes, is_transactional=way == TRANSACTIONAL)
         run(writer, way, values, 0.001)  # connections are made, and the coordinator is found
         before = (cpu_seconds(target.pid), time.process_time(), machine.busy_seconds())
         count, elapsed_s = run(writer, way, values, seconds)
@@ -203,6 +209,7 @@ def measure(target: Target, seconds: float, rounds: int) -> list[dict[str, Any]]
                     "client": client.name,
                     "record_count": size.record_count,
                     "record_bytes": size.record_bytes,
+                    "batch_bytes": size.batch_bytes,
                     "ratios": {way: _ratio(taken, way) for way in (FREE, FLUSHED)},
                     "ways": {way: _medians(taken[way]) for way in WAYS},
                 }
@@ -240,11 +247,10 @@ def _page(result: dict[str, Any]) -> str:
 Written by `{result["command"]}`; the figures of every round are in the `.json` beside it.
 
 One producer writes records of random bytes to one partition of {name} on the same machine, with
-acks=all, linger 5 ms, batches of up to {BATCH_SIZE_BYTES:,} bytes and no compression, in three ways: idempotent
-and never waiting, idempotent and waiting for all acknowledgements as often as the other commits, and in
-transactions. All take turns in {result["rounds"]} rounds of {result["seconds"]:g} s after one that is not counted.
-Medians; ratios are those of each round. Where the last column is not near zero, others had the machine, too,
-and CPU times say more than speeds.
+acks=all, linger 5 ms and no compression, in three ways: idempotent and never waiting, idempotent and
+waiting for all acknowledgements as often as the other commits, and in transactions. All take turns in
+{result["rounds"]} rounds of {result["seconds"]:g} s after one that is not counted. Medians; ratios are those of each round. Where
+the last column is not near zero, others had the machine, too, and CPU times say more than speeds.
 Transactions of Runnel's client are of the second generation (KIP-890), those of confluent-kafka of the first.
 
 {head}
@@ -258,6 +264,7 @@ HEADINGS = (
     "client",
     "records in a transaction",
     "bytes of a record",
+    "of a batch",
     "idempotent MB/s",
     "flushed MB/s",
     "transactional MB/s",
@@ -280,8 +287,8 @@ def _row(row: dict[str, Any]) -> str:
         f"{mine[name]['median']:.2f}" for name in ("ms", "broker_cpu_ms", "client_cpu_ms", "other_cores")
     )
     return (
-        f"| {row['client']} | {row['record_count']:,} | {row['record_bytes']:,} | {speeds} | {ratios}"
-        f" | {cpu:.2f} | {costs} |\n"
+        f"| {row['client']} | {row['record_count']:,} | {row['record_bytes']:,} | {row['batch_bytes']:,}"
+        f" | {speeds} | {ratios} | {cpu:.2f} | {costs} |\n"
     )
 
 
