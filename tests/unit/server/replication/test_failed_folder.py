@@ -4,7 +4,9 @@ import logging
 
 import pytest
 from tests.unit.server.replication.cluster import Cluster, Member, running, until
+from tests.unit.server.replication.test_failover import Load, check, governed
 
+from runnel.machines.controller.record import NO_BROKER
 from runnel.protocol.errors import ErrorCode
 
 
@@ -74,3 +76,20 @@ async def test_a_follower_whose_disk_fails_leaves_the_isr() -> None:
         assert cluster[3].partition().is_offline
         assert (await cluster.produce(1, b"c")).error_code == 0
         assert await cluster.values(1) == [b"a", b"b", b"c"]
+
+
+async def test_a_leader_whose_disk_fails_costs_a_client_nothing() -> None:
+    """It is started again, on a disk that has lost what could not be synced, and catches up."""
+    async with governed(log_flush_interval_messages="1") as cluster:
+        load = Load(cluster)
+        async with load.running():
+            for _ in range(2):
+                await load.go_on()
+                victim = cluster[cluster.state().leader]
+                fail_syncs(victim)
+                await until(lambda victim=victim: cluster.state().leader not in (victim.broker_id, NO_BROKER))
+                await load.go_on()
+                await victim.crash()
+                await victim.start()
+                await until(lambda: set(cluster.state().isr) == {1, 2, 3})
+        await check(cluster, load)
