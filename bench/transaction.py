@@ -249,8 +249,8 @@ Written by `{result["command"]}`; the figures of every round are in the `.json` 
 One producer writes records of random bytes to one partition of {name} on the same machine, with
 acks=all, linger 5 ms and no compression, in three ways: idempotent and never waiting, idempotent and
 waiting for all acknowledgements as often as the other commits, and in transactions. All take turns in
-{result["rounds"]} rounds of {result["seconds"]:g} s after one that is not counted. Medians; ratios are those of each round. Where
-the last column is not near zero, others had the machine, too, and CPU times say more than speeds.
+{result["rounds"]} rounds of {result["seconds"]:g} s after one that is not counted. Medians; ratios are those of each
+round. Where the last column is not near zero, others had the machine, too, and CPU times say more than speeds.
 Transactions of Runnel's client are of the second generation (KIP-890), those of confluent-kafka of the first.
 
 {head}
