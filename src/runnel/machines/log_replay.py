@@ -37,8 +37,8 @@ class ReplayKeys:
     def __init__(self) -> None:
         self._ended: dict[int, int] = {}
 
-    def of_record(self, key: bytes, value: object | None, producer_id: int) -> Hashable:
-        """The replay key of a record; asked in the order of the log."""
+    def of_record(self, key: bytes, value: object | None, producer_id: int = NO_PRODUCER_ID) -> Hashable:
+        """The replay key of a record; asked in the order of the log. That of a plain value is the key itself."""
         if producer_id != NO_PRODUCER_ID:
             return key, producer_id, self._ended.get(producer_id, 0)
         return (key,) if value is None else key

@@ -125,7 +125,7 @@ class CoordinatorLog(Generic[R]):
 
     def _decode(self, data: Buffer, offset: int) -> tuple[list[LogEntry[R] | TransactionEnd], int]:
         """What counts of the records in some bytes of the log, and the offset behind them."""
-        found: list[tuple[Hashable, LogEntry[_Stored] | TransactionEnd]] = []
+        found: list[tuple[Hashable, _Stored | LogEntry[_Stored] | TransactionEnd]] = []
         keys = ReplayKeys()
         next_offset = self.partition.high_watermark  # compaction may have emptied the rest
         for position, header in read_batches(data):
@@ -134,19 +134,31 @@ class CoordinatorLog(Generic[R]):
                 if (end := self._read_end(data, position, header)) is not None:
                     found.append((keys.of_end(end.producer_id), end))
                 continue
-            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+            batch = read_tuples(data, position, header, offset, _Stored, "", 0)
+            if not header.is_transactional:
+                # This is the way of nearly all records.
+                found += [
+                    (stored.key if stored.value is not None else keys.of_record(stored.key, None), stored)
+                    for stored in batch
+                    if stored.key is not None
+                ]
+                continue
+            producer_id = header.producer_id
             found += [
                 (keys.of_record(stored.key, stored.value, producer_id), LogEntry(stored, stored.offset, producer_id))
-                for stored in read_tuples(data, position, header, offset, _Stored, "", 0)
+                for stored in batch
                 if stored.key is not None
             ]
-        entries: list[LogEntry[R] | TransactionEnd] = []
-        for entry in newest(found).values():
-            if isinstance(entry, TransactionEnd):
-                entries.append(entry)
-            elif (record := self._decode_one(entry.record)) is not None:
-                entries.append(LogEntry(record, entry.offset, entry.producer_id))
-        return entries, next_offset
+        return [entry for each in newest(found).values() if (entry := self._entry(each)) is not None], next_offset
+
+    def _entry(self, found: "_Stored | LogEntry[_Stored] | TransactionEnd") -> LogEntry[R] | TransactionEnd | None:
+        if isinstance(found, TransactionEnd):
+            return found
+        stored, producer_id = (
+            (found, NO_PRODUCER_ID) if isinstance(found, _Stored) else (found.record, found.producer_id)
+        )
+        record = self._decode_one(stored)
+        return None if record is None else LogEntry(record, stored.offset, producer_id)
 
     def _read_end(self, data: Buffer, position: int, header: BatchHeader) -> TransactionEnd | None:
         """The marker in a control batch; None where compaction has emptied it, or it ends no transaction."""
