@@ -7,7 +7,9 @@ import pytest
 from tests.unit.server.replication.cluster import Cluster, running, until
 from tests.unit.server.transactor import STATE, ClusterTransactor, read_committed
 
+from runnel.machines.controller.record import TopicRemoved
 from runnel.protocol.errors import ErrorCode
+from runnel.runtime import transaction_coordinator
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
 both_ends = pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
@@ -137,10 +139,53 @@ async def test_a_former_producer_is_fenced_everywhere() -> None:
 
 
 async def test_a_deleted_topic_does_not_keep_a_transaction_open() -> None:
-    from runnel.machines.controller.record import TopicRemoved
-
     async with three_brokers() as cluster:
         producer = await begun(cluster, 1, 1)
         await cluster.commit(TopicRemoved("t"))
         assert await producer.end() is ErrorCode.NONE
         await producer.until_state("CompleteCommit")
+
+
+@both_versions
+async def test_nothing_is_written_on_the_word_of_a_record_that_may_be_lost(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator knows that the partition was added, but its followers do not: another one would not know it, and
+    nobody would ever end what was written."""
+    monkeypatch.setattr(transaction_coordinator, "TRANSACTION_COMMIT_MS", 100)
+    async with running(3) as cluster:
+        await cluster.create([(1,)])
+        await cluster.create([(1, 2, 3)], topic=STATE)
+        producer = ClusterTransactor(cluster, version=version)
+        assert await producer.patiently(producer.init) is ErrorCode.NONE
+        await cluster[2].crash()
+        await cluster[3].crash()
+        if version == 1:
+            assert await producer.add(0) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert await producer.write(0, b"0") is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert cluster[1].partition().log.log_end_offset == 0
+        await cluster[2].start()
+        await cluster.elect(1, (1,), topic=STATE)
+        assert await producer.patiently(lambda: producer.write(0, b"0")) is ErrorCode.NONE
+        assert await producer.patiently(producer.end) is ErrorCode.NONE
+        await producer.until_state("CompleteCommit")
+        assert await read_committed(producer, 0) == [b"0"]
+
+
+@both_ends
+async def test_no_marker_is_written_for_a_decision_that_may_be_lost(
+    is_commit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_coordinator, "TRANSACTION_COMMIT_MS", 100)
+    async with running(3) as cluster:
+        await cluster.create([(1,)])
+        await cluster.create([(1, 2, 3)], topic=STATE)
+        producer = await begun(cluster, 1, 0)
+        await cluster[2].crash()
+        await cluster[3].crash()
+        assert await producer.end(is_commit=is_commit) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await producer.state() == "COORDINATOR_NOT_AVAILABLE"  # and nobody is told of it
+        assert cluster[1].partition().log.log_end_offset == 1
+        await cluster.elect(1, (1,), topic=STATE)  # what the controller does for who is still there
+        await producer.until_state("CompleteCommit" if is_commit else "CompleteAbort")
+        assert await read_committed(producer, 0) == ([b"0"] if is_commit else [])
