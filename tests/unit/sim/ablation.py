@@ -9,7 +9,13 @@ from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.layout import node_of
 from runnel.coordination.store import ANY_VERSION, Put
 from runnel.machines.controller.record import PartitionRecord, Record
+from runnel.machines.replica.follower import Position
+from runnel.protocol.messages.fetch import FetchResponsePartition
+from runnel.records.batch import BatchHeader
+from runnel.records.record import read_batches
+from runnel.runtime.followed import Followed
 from runnel.runtime.partition import Partition
+from runnel.runtime.replica_fetcher import ReplicaFetcher
 from runnel.server.handlers import fetch_read
 
 
@@ -58,9 +64,27 @@ def reply_before_the_isr_has_it() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def fetch_before_the_append() -> Iterator[None]:
+    """A follower asks ahead whatever is committed, so that it acknowledges what it has not written yet."""
+
+    def find(
+        _: ReplicaFetcher, followed: Followed, answer: FetchResponsePartition
+    ) -> list[tuple[int, BatchHeader]] | None:
+        batches = list(read_batches(answer.records or b""))  # type: ignore[arg-type]
+        if batches:
+            last = batches[-1][1]
+            followed.expect(Position(last.next_offset, last.partition_leader_epoch))
+        return batches or None
+
+    with patch.object(ReplicaFetcher, "_find_ahead", find):
+        yield
+
+
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no epoch check on fetch": no_epoch_check_on_fetch,
     "truncation to the high watermark": truncation_to_the_high_watermark,
     "no compare-and-set": no_compare_and_set,
     "reply before the ISR has it": reply_before_the_isr_has_it,
+    "fetch before the append": fetch_before_the_append,
 }

@@ -127,6 +127,18 @@ class Fork(Script):
         self.network.mend_all()
 
 
+class FullDisks(Script):
+    """Followers get what they cannot write, and one of them is elected."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        for follower in (one, other):
+            follower.fs.capacity_bytes = 0
+        await asyncio.sleep(0.5)
+        self.elect(one)
+        for follower in (one, other):
+            follower.fs.capacity_bytes = None
+
+
 class Plain(Script):
     """Nothing goes wrong."""
 

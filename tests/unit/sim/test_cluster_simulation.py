@@ -2,7 +2,7 @@
 
 import pytest
 from tests.unit.sim.ablation import ABLATIONS
-from tests.unit.sim.script import Fork, LateIsrChange, Plain, Scene, TwoQuickElections
+from tests.unit.sim.script import Fork, FullDisks, LateIsrChange, Plain, Scene, TwoQuickElections
 
 from runnel.sim.cluster import ClusterSimulation
 from runnel.sim.simulate import report
@@ -16,6 +16,7 @@ SAFEGUARDS = {
     "truncation to the high watermark": TwoQuickElections,
     "no compare-and-set": LateIsrChange,
     "reply before the ISR has it": Plain,
+    "fetch before the append": FullDisks,
 }
 
 
