@@ -309,3 +309,6 @@ MARKER_RETRY_MS = 100
 # How long what a coordinator of transactions decides may take to be on all replicas in sync before the producer is told
 # to ask again; as long as the offsets of groups may take.
 TRANSACTION_COMMIT_MS = 5_000
+
+# How many transactional ids are remembered in the form of their keys in the log; about as many as are active at once.
+TRANSACTIONAL_ID_CACHE_COUNT = 4_096

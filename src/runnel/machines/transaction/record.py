@@ -7,6 +7,7 @@ version 1, because what was added since is in tagged fields.
 from dataclasses import dataclass, replace
 
 from runnel.machines.log_record import CorruptRecord, Record, RecordFormat
+from runnel.machines.transaction.quick_record import encode_key, encode_value
 from runnel.machines.transaction.state import COMPLETE, PREPARED, STORED_STATES, TransactionState
 from runnel.machines.transaction.transaction import (
     CLIENT_VERSION_2,
@@ -67,6 +68,11 @@ class TransactionRecordFormat:
     """Records as the bytes of their keys and values."""
 
     def encode(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
+        value = None if record.transaction is None else encode_value(record.transaction)
+        return encode_key(record.transactional_id), value
+
+    def encode_as_declared(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
+        """The same, from the declarations; three times as slow, and the judge of the other."""
         value = None if record.transaction is None else to_value(record.transaction)
         return _FORMAT.encode(Record(TransactionLogKey(transactional_id=record.transactional_id), value))
 

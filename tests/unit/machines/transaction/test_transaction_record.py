@@ -8,16 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.machines.transaction.transaction_script import BEGUN, ID, ORDERS, START_MS, TransactionScript
 
 from runnel.machines.log_record import CorruptRecord, UnknownRecord
 from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
 from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT
+from runnel.machines.transaction.state import COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_COMMIT, STORED_STATES
 from runnel.machines.transaction.transaction import (
     CLIENT_VERSION_1,
     CLIENT_VERSION_2,
     PRODUCER_EPOCH_MAX,
+    TWO_PHASE_TIMEOUT_MS,
     Identity,
     Transaction,
 )
@@ -163,6 +166,35 @@ def test_bytes_put_together_by_hand(transaction: Transaction | None, value: str 
     expected = (KEY, None if value is None else bytes.fromhex(value))
     assert TRANSACTION_RECORDS.encode(record) == expected
     assert TRANSACTION_RECORDS.decode(*expected) == record
+
+
+names = st.text(min_size=1, max_size=300).filter(lambda name: len(name.encode()) < 1000)
+numbers = st.integers(-1, 2**63 - 1)
+transactions = st.builds(
+    Transaction,
+    transactional_id=names,
+    producer_id=numbers,
+    producer_epoch=st.integers(0, PRODUCER_EPOCH_MAX),
+    timeout_ms=st.integers(0, TWO_PHASE_TIMEOUT_MS),
+    state=st.sampled_from(sorted(STORED_STATES)),
+    update_ms=numbers,
+    start_ms=numbers,
+    partitions=st.frozensets(st.tuples(st.one_of(st.just("orders"), names), st.integers(0, 2**31 - 1)), max_size=200),
+    client_version=st.sampled_from([0, 1, 2]),
+    previous_producer_id=numbers,
+    next_producer_id=numbers,
+    next_producer_epoch=st.integers(-1, PRODUCER_EPOCH_MAX),
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(transaction=transactions)
+def test_the_quick_encoding_is_the_declared_one(transaction: Transaction) -> None:
+    record = TransactionRecord(transaction.transactional_id, transaction)
+    encoded = TRANSACTION_RECORDS.encode(record)
+    assert encoded == TRANSACTION_RECORDS.encode_as_declared(record)
+    if transaction.state is not EMPTY:
+        assert TRANSACTION_RECORDS.decode(*encoded) == record
 
 
 def test_version_0_is_read() -> None:
