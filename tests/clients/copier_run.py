@@ -27,6 +27,8 @@ from tests.clients.copier_history import CopierHistory, Copy, Event, Line, Place
 from tests.clients.copier_line import GIVE_UP
 from tests.clients.copier_reader import GroupWatch, TargetWatch, read_all
 
+from runnel import Admin
+from runnel.client.admin_transaction import TransactionDescription
 from runnel.sim.check import check
 from runnel.sim.history import History
 
@@ -258,6 +260,13 @@ class CopyRun:
         assert _digest((copy.partition, copy.offset, copy.value) for copy in copies) == _digest(expected)
         assert all(place.partition == copy.partition for place, copy in zip(committed, copies, strict=True))
         return len(copies), _digest(expected)
+
+    def epoch_sum(self) -> int:
+        """How often the epochs of all copiers were raised: at least with each transaction in the second generation."""
+        names = sorted({copier.transactional_id for copier in self.copiers})
+        with Admin(self.bootstrap) as admin:
+            found = admin.describe_transactions(names).values()
+        return sum(each.producer_epoch for each in found if isinstance(each, TransactionDescription))
 
     def _end_transactions(self) -> None:
         """What killed copiers left open is aborted at once, and not after a time-out."""
