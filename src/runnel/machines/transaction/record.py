@@ -72,7 +72,7 @@ class TransactionRecordFormat:
         return encode_key(record.transactional_id), value
 
     def encode_as_declared(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
-        """The same, from the declarations; three times as slow, and the judge of the other."""
+        """The same, from the declarations; twice as slow, and the judge of the other."""
         value = None if record.transaction is None else to_value(record.transaction)
         return _FORMAT.encode(Record(TransactionLogKey(transactional_id=record.transactional_id), value))
 
