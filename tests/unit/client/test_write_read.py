@@ -235,10 +235,10 @@ def test_what_does_not_pass_in_time_is_an_error(runnel_broker: Broker, topic: st
             runnel_broker.inject("FETCH", error="NOT_LEADER_OR_FOLLOWER", count=None)
             with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
                 # Long enough for one refusal on a busy machine: without one it is DeliveryTimeout that is raised.
-                async with Writer(cluster, delivery_timeout_ms=1500, on_delivery=deliveries.append) as writer:
+                async with Writer(cluster, delivery_timeout_ms=4000, on_delivery=deliveries.append) as writer:
                     await writer.send(topic, None, b"x")
             assert [(delivery.record_count, type(delivery.error)) for delivery in deliveries] == [(1, ApiError)]
-            async with asyncio.timeout(20), Reader(cluster, topic, retry_timeout_ms=500) as reader:
+            async with asyncio.timeout(20), Reader(cluster, topic, retry_timeout_ms=2000) as reader:
                 await reader.seek_to_time(EARLIEST)
                 with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
                     await anext(reader)
