@@ -76,13 +76,21 @@ class Total:
 
 
 def run_batch(
-    seeds: range, play: Play, *, jobs: int = 1, keeps_going: bool = False, progress: TextIO | None = sys.stderr
+    seeds: range,
+    play: Play,
+    *,
+    jobs: int = 1,
+    keeps_going: bool = False,
+    on_failure: Callable[[Result], None] | None = None,
+    progress: TextIO | None = sys.stderr,
 ) -> Total:
-    """Run seeds until one fails, or all of them."""
+    """Run seeds until one fails, or all of them; `on_failure` is told of each that fails at once."""
     total, line = Total(), _Line(len(seeds), progress)
     for result in _results(seeds, play, jobs):
         total.add(result)
         line.tell(total)
+        if result.problems and on_failure is not None:
+            on_failure(result)
         if result.problems and not keeps_going:
             break
     line.end(total)

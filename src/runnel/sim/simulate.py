@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from runnel.sim.batch import Play, Total, run_batch
+from runnel.sim.batch import Play, Result, Total, run_batch
 from runnel.sim.cluster import ClusterSimulation
 from runnel.sim.determinism import fix_hashes
 from runnel.sim.history import write_history
@@ -76,9 +76,11 @@ def _run_one(options: argparse.Namespace) -> int:
 
 def _run_many(options: argparse.Namespace) -> int:
     seeds = range(options.seed, options.seed + options.seeds)
-    total = run_batch(seeds, _play(options), jobs=options.jobs, keeps_going=options.keep_going)
-    for failed in total.failures:
-        print(_report(options, failed.seed, failed.notes, failed.problems))
+
+    def tell(failed: Result) -> None:
+        print(_report(options, failed.seed, failed.notes, failed.problems), flush=True)
+
+    total = run_batch(seeds, _play(options), jobs=options.jobs, keeps_going=options.keep_going, on_failure=tell)
     print(total.table())
     if options.summary is not None:
         options.summary.write_text(summary(total, seeds))
