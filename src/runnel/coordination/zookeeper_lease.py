@@ -10,14 +10,14 @@ is older by half a tick, in which the leader has asked. The tick is not told to 
 but a time-out has at least two of them. Connecting, however, asks the leader at once.
 
 The leader counts the time-out by its own clock, and no two clocks run at the same speed. So
-the lease is shorter than the time-out by more than they run apart.
+the lease is shorter than the time-out by more than two of them run apart.
 """
 
 from collections import deque
 
 HEARTBEATS_PER_TIMEOUT = 6
 _HALF_TICK_PER_TIMEOUT_MAX = 1 / 4
-_DRIFT_MAX = 0.01
+_DRIFT_MAX = 0.02
 _OVER = float("-inf")
 
 

@@ -5,7 +5,7 @@ from base64 import urlsafe_b64encode
 from uuid import uuid4
 
 from runnel.coordination.layout import CLUSTER_ID
-from runnel.coordination.store import Create, MetadataStore, NodeExistsError
+from runnel.coordination.store import Create, MetadataStore, NodeExistsError, OutcomeUnknown
 from runnel.storage.folder_identity import FolderIdentity, ForeignFolder
 
 
@@ -26,5 +26,7 @@ async def load_cluster_id(store: MetadataStore, claimed: FolderIdentity | None =
             await store.commit([Create(CLUSTER_ID, json.dumps({"version": "1", "id": cluster_id}).encode())])
         except NodeExistsError:
             continue  # another broker chose
+        except OutcomeUnknown:
+            await store.wait_connected()  # then the store knows whether it was chosen
     found: str = json.loads(node.value)["id"]
     return found

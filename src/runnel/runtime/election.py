@@ -73,6 +73,8 @@ class ControllerElection:
     async def _stand(self) -> None:
         store = self._metadata.store
         await store.wait_connected()
+        if self._metadata.image.controller_id != NO_BROKER:
+            return  # perhaps this broker itself, by an attempt whose answer was lost
         node = await store.get(CONTROLLER_EPOCH)
         epoch, version = (int(node.value) + 1, node.version + 1) if node else (1, 0)
         text = str(epoch).encode()

@@ -155,7 +155,7 @@ class ClusterSimulation(Simulation):
         def look(lease: Lease) -> bool:
             found: bool = is_held.fget(lease)
             process = PROCESS.get()
-            if found and process is not None and self.zookeeper.has_fallen_silent(process.host):
+            if found and process is not None and self.zookeeper.has_fallen_silent(process.name):
                 self.world.loop.failures.append(f"{process.name} thinks that it may lead, and its session is over")
             return found
 

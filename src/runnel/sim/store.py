@@ -20,6 +20,7 @@ from runnel.coordination.store import (
 from runnel.coordination.tree import difference
 from runnel.coordination.zookeeper_lease import Lease
 from runnel.sim.loop import VirtualLoop
+from runnel.sim.process import PROCESS
 from runnel.sim.zookeeper import HOST, Channel, SimZookeeper
 
 _TRY_AGAIN_S = 0.2
@@ -29,7 +30,8 @@ class _Connection:
     """One connection: what the servers say comes to the store in steps of its own program."""
 
     def __init__(self, store: "SimStore", zookeeper: SimZookeeper, host: str) -> None:
-        self.host = host
+        process = PROCESS.get()
+        self.owner = host if process is None else process.name
         self.up = Channel(zookeeper.network, host, HOST)
         self._down = Channel(zookeeper.network, HOST, host)
         self._store = store

@@ -45,7 +45,7 @@ class Channel:
 class Peer(Protocol):
     """A client's end of a connection; everything is called on the servers' side and goes back through a channel."""
 
-    host: str
+    owner: str
 
     def connected(self, session_id: int, nodes: dict[str, Node]) -> None: ...
 
@@ -80,13 +80,13 @@ class SimZookeeper:
         self._ids = itertools.count(1)
         self._is_stalled = False
         self._held: list[Callable[[], None]] = []
-        self._newest: dict[str, int] = {}  # the session that a host has begun last
+        self._newest: dict[str, int] = {}  # the session that a program has begun last
         self._silent: set[int] = set()  # sessions that ended because nothing was heard
         loop.call_soon_world(self._tick)
 
-    def has_fallen_silent(self, host: str) -> bool:
-        """Whether the session of a host is over because nothing was heard of it, and others may lead in its place."""
-        return self._newest.get(host) in self._silent
+    def has_fallen_silent(self, owner: str) -> bool:
+        """Whether a program's session is over because nothing was heard of it, and others may lead in its place."""
+        return self._newest.get(owner) in self._silent
 
     @property
     def session_ids(self) -> list[int]:
@@ -107,7 +107,7 @@ class SimZookeeper:
         if session is None:
             session = Session(next(self._ids), self._loop.time())
             self._sessions[session.session_id] = session
-            self._newest[peer.host] = session.session_id
+            self._newest[peer.owner] = session.session_id
         session.peer = peer
         session.heard_at_s = self._loop.time()
         peer.connected(session.session_id, dict(self.tree.nodes))

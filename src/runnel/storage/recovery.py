@@ -281,7 +281,7 @@ class _Opening:
         self._remove_stray_snapshots()
         if is_clean:
             self._rebuild_producers(self._segments, self.end_offset)
-        return Log(
+        log = Log(
             self._folder,
             self._directory,
             self._clock,
@@ -295,3 +295,7 @@ class _Opening:
             cleaner_offset=self._cleaner_offset,
             is_saved=is_saved,
         )
+        if log.log_end_offset - log.recovery_point >= self._config.flush_messages:
+            # What was killed before it could flush is counted as written by all who look at where the log ends.
+            log.flush()
+        return log
