@@ -7,14 +7,19 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.runtime.members import Members, members
 
+import runnel.runtime.election
+from runnel.base.clock import SystemClock
+from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.layout import CONTROLLER_EPOCH, admitted_path, broker_path, node_of
-from runnel.coordination.memory import MemoryStore
+from runnel.coordination.memory import MemoryStore, MemoryTree
 from runnel.coordination.store import ANY_VERSION, CommitTooLargeError, Create, Delete, Operation, Put
 from runnel.machines.controller.election import Election
 from runnel.machines.controller.move import Move
 from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerRecord
 from runnel.machines.controller.topic import NewTopic
 from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.runtime.cluster_id import load_cluster_id
+from runnel.runtime.election import ControllerElection
 from runnel.runtime.error import DuplicateBroker
 from runnel.storage.folder_identity import ForeignFolder
 
@@ -52,6 +57,35 @@ async def test_a_broker_that_loses_the_store_while_it_admits_itself_waits_for_it
     monkeypatch.setattr(MemoryStore, "commit", break_off)
     async with members(1) as cluster:
         assert cluster.brokers[1].image.is_live(1)
+
+
+async def test_a_broker_whose_election_was_not_answered_is_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stood again as soon as it was connected, for an epoch of which nobody knew, and then led nothing.
+
+    The cluster had no controller that did anything as long as this one lived. Simulated seed 153 found it.
+    """
+    monkeypatch.setattr(runnel.runtime.election, "SETTLE_AGAIN_S", 0)
+    store = MemoryStore(MemoryTree(), SystemClock())
+    metadata = ClusterMetadata(store)
+    await metadata.load()
+    election = ControllerElection(metadata, 1, lambda: True)
+    store.lose_next_answer()
+    standing = asyncio.create_task(election.stand_while_vacant())
+    for _ in range(10):  # until it stands again, and waits for the store
+        await asyncio.sleep(0)
+    store.resume()
+    await standing
+    assert election.is_controller
+
+
+async def test_a_broker_that_is_not_answered_when_it_names_the_cluster_asks_again() -> None:
+    """It ended with an error of the store. Simulated seed 140 found it."""
+    store = MemoryStore(MemoryTree(), SystemClock())
+    store.lose_next_answer()
+    naming = asyncio.create_task(load_cluster_id(store))
+    await asyncio.sleep(0)
+    store.resume()
+    assert await naming == await load_cluster_id(store)
 
 
 async def test_only_the_controller_decides() -> None:

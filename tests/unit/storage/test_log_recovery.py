@@ -335,3 +335,22 @@ def test_a_log_that_was_recovered_saves_what_it_found(bench) -> None:
     bench.append(log, b"v")
     bench.open(recovery_point=0).close()
     assert bench.files(".index") != []
+
+
+def test_what_was_killed_before_its_flush_is_flushed_when_the_log_is_opened(bench) -> None:
+    """A follower that was killed between an append and its flush counted the record as on its disk afterwards.
+
+    So a power loss took what the whole ISR was known to have; simulated seed 116 found it.
+    """
+    log = bench.open(LogConfig(flush_messages=1))
+    bench.append(log, b"a")
+    bench.fs.kill()
+    assert bench.open(LogConfig(flush_messages=1)).recovery_point == 1
+    bench.fs.lose_power()
+    assert bench.values(bench.open(LogConfig(flush_messages=1))) == [(0, b"a")]
+
+
+def test_without_flush_messages_no_opening_waits_for_the_disk(bench) -> None:
+    bench.append(bench.open(), b"a")
+    bench.fs.kill()
+    assert bench.open().recovery_point == 0
