@@ -38,6 +38,7 @@ from runnel.machines.controller.topic import Defaults
 from runnel.machines.fetch_session import FetchSessions
 from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller_channel import ControllerChannel, ask_by_connection
+from runnel.runtime.controller_forward import ControllerForward
 from runnel.runtime.descriptor import share_descriptors
 from runnel.runtime.fetcher_pool import FetcherPool
 from runnel.runtime.group_coordinator import GroupCoordinators
@@ -157,6 +158,7 @@ class Broker:
     def _make_membership(self) -> None:
         self.membership = Membership(self.metadata, lambda: self.config, self._rule_of, self._carried_out)
         self.controller = self.membership.controller
+        self.controller_forward = ControllerForward(self.image, self.config.inter_broker_listener.name, self.broker_id)
         self.controller_channel = ControllerChannel(
             self.image,
             lambda: self.membership.election.is_controller,

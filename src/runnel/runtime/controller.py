@@ -20,10 +20,11 @@ from runnel.coordination.store import (
     NotEmptyError,
     OutcomeUnknown,
 )
+from runnel.machines.controller.departure import decide_unregister
 from runnel.machines.controller.election import Election, RuleOf
 from runnel.machines.controller.image import Topic
 from runnel.machines.controller.leader_election import decide_balance, decide_elect
-from runnel.machines.controller.move import Move, decide_moves, decide_unregister
+from runnel.machines.controller.move import Move, decide_moves
 from runnel.machines.controller.record import ConfigKind, ConfigRecord, Record
 from runnel.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
 from runnel.machines.controller.topic_step import next_removal, split_change
@@ -131,17 +132,23 @@ class Controller:
         return count
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that was stopped for good."""
+        """Send a broker away, if it is there, and forget it."""
         image = self._metadata.image
-        await self._change(lambda: decide_unregister(image, broker_id))
-        while image.is_known(broker_id):
-            await self._change(lambda: decide_unregister(image, broker_id))
+        await self._change(lambda: decide_unregister(image, broker_id, self._rule_of))
+        # One that registers meanwhile was started again, and is a new broker.
+        while broker_id in image.admitted and broker_id not in image.brokers:
+            await self._change(lambda: decide_unregister(image, broker_id, self._rule_of))
 
     # --- how
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._election.is_controller
+
     def check(self) -> None:
         """Raise unless this broker is the controller."""
-        if not self._election.is_controller:
+        if not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
 
     async def commit(self, records: Sequence[Record]) -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import BadVersionError, NodeExistsError, NoNodeError, OutcomeUnknown
-from runnel.machines.controller.record import BrokerRecord, BrokerRemoved, Endpoint, Record
+from runnel.machines.controller.record import UNREGISTERED, BrokerRecord, BrokerRemoved, Endpoint, Record
 from runnel.runtime.error import DuplicateBroker
 
 log = logging.getLogger("runnel.runtime")
@@ -33,6 +33,7 @@ class Registration:
         # The admission since which nothing has been lost.
         self._clean_epoch = UNCLEAN
         self._last_epoch: int | None = None
+        self._was_admitted = False
         self._moved = asyncio.Event()
 
     @property
@@ -79,12 +80,24 @@ class Registration:
             ) from None
 
     async def run(self) -> None:
-        """Register again whenever the registration is gone, for ever."""
+        """Register again whenever the registration is gone, until somebody has sent the broker away."""
         while True:
             await self._moved.wait()
             self._moved.clear()
-            if self.record is None:
-                await self._register(self._is_clean())
+            if self.record is not None:
+                continue
+            if self._is_sent_away():
+                log.critical(
+                    "broker %d was unregistered; it leads nothing and stays outside the cluster until it starts again",
+                    self._broker_id,
+                )
+                return
+            await self._register(self._is_clean())
+
+    def _is_sent_away(self) -> bool:
+        """Whether the end of the registration is not only that of a session: the admission is gone, too."""
+        admitted = self._metadata.image.admitted.get(self._broker_id, UNREGISTERED)
+        return self._was_admitted and admitted == UNREGISTERED
 
     async def announce_stop(self) -> None:
         """Ask to lead nothing more."""
@@ -116,6 +129,7 @@ class Registration:
             self._last_epoch = record.epoch
         if self._last_epoch is not None and self._metadata.image.admitted.get(self._broker_id) == self._last_epoch:
             self._clean_epoch = self._last_epoch
+            self._was_admitted = True
 
     async def _register(self, is_clean: bool) -> None:
         wanted = replace(self._wanted, is_clean=is_clean)

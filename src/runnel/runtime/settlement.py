@@ -15,6 +15,7 @@ from runnel.coordination.store import (
     OutcomeUnknown,
     SessionState,
 )
+from runnel.machines.controller.departure import decide_unregister, leaving
 from runnel.machines.controller.election import RuleOf
 from runnel.machines.controller.record import (
     NO_BROKER,
@@ -90,6 +91,7 @@ class Settlement:
             async with self._controller.turn:
                 for group in settle(self._metadata.image, self._rule_of, names):
                     await self._controller.commit(group)
+                await self._forget_who_left()
         except _CONFLICTS:
             # A leader was faster, or there is another controller. The image knows.
             self._is_everything_due = True
@@ -100,6 +102,13 @@ class Settlement:
         except StorageError as error:
             self._is_everything_due = True  # and done after the next change
             log.error("the controller cannot write its decisions: %s", error)
+
+    async def _forget_who_left(self) -> None:
+        """Go on where a controller failed while it sent a broker away."""
+        image = self._metadata.image
+        for broker_id in leaving(image):
+            while broker_id in image.admitted and broker_id not in image.brokers:
+                await self._controller.commit(decide_unregister(image, broker_id, self._rule_of))
 
     async def balance(self) -> None:
         """Bring leaders back to the brokers that should lead, now and then, for ever."""

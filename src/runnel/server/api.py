@@ -31,6 +31,7 @@ class Api:
     handle: Handle
     fail: Fail
     missing: str
+    is_controllers: bool = False
 
 
 APIS: dict[int, Api] = {}
@@ -43,15 +44,25 @@ def api(
     fail: Callable[[RequestContext, R, ApiError], Message],
     advertised_min: int | None = None,
     missing: str = "",
+    is_controllers: bool = False,
 ) -> Callable[[Callable[[RequestContext, R], Awaitable[Message | None]]], Handle]:
     """Register a handler. `fail` builds the reply that says one error for everything asked;
-    `missing` says for the compatibility page what is knowingly not there."""
+    `missing` says for the compatibility page what is knowingly not there. What `is_controllers` is sent on to the
+    controller by every other broker."""
 
     def register(handle: Handle) -> Handle:
         key = ApiKey(cast("ApiKey", request_type.SCHEMA.key))
         low, high = versions
         APIS[key] = Api(
-            key, request_type, low, high, low if advertised_min is None else advertised_min, handle, fail, missing
+            key,
+            request_type,
+            low,
+            high,
+            low if advertised_min is None else advertised_min,
+            handle,
+            fail,
+            missing,
+            is_controllers,
         )
         return handle
 

@@ -16,7 +16,9 @@ from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.protocol.frame import RequestHeader, decode_request_header, encode_response
 from runnel.protocol.message import Message
 from runnel.protocol.messages.metadata import MetadataRequest
+from runnel.protocol.registry import response_type
 from runnel.runtime.broker import Broker
+from runnel.runtime.controller_forward import is_forwarded
 from runnel.server.api import APIS, Api
 from runnel.server.connection import Buffer, Connection, ConnectionClosed
 from runnel.server.context import RequestContext
@@ -66,12 +68,18 @@ class Dispatcher:
         try:
             if self._intercept is not None:
                 await self._intercept(context, request)
+            if served.is_controllers and self._is_to_be_forwarded(context):
+                reply_type = response_type(served.key)
+                return await self._broker.controller_forward.ask(request, reply_type, context.version)
             return await served.handle(context, request)
         except ApiError as error:
             return served.fail(context, request, error)
         except StorageError as error:
             log.error("%s failed: %s", served.key.name, error)
             return served.fail(context, request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "a log folder failed"))
+
+    def _is_to_be_forwarded(self, context: RequestContext) -> bool:
+        return not self._broker.controller.is_active and not is_forwarded(context.header.client_id)
 
 
 def _is_known_slip(request: Message, header: RequestHeader, surplus_bytes: int) -> bool:

@@ -13,6 +13,7 @@ from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.layout import CONTROLLER_EPOCH, admitted_path, broker_path, node_of
 from runnel.coordination.memory import MemoryStore, MemoryTree
 from runnel.coordination.store import ANY_VERSION, CommitTooLargeError, Create, Delete, Operation, Put
+from runnel.machines.controller.departure import decide_unregister
 from runnel.machines.controller.election import Election
 from runnel.machines.controller.move import Move
 from runnel.machines.controller.record import NO_BROKER, ConfigKind, ControllerRecord
@@ -285,12 +286,44 @@ async def test_an_unclean_leader_is_elected_once_the_topic_allows_it() -> None:
 async def test_a_broker_that_is_gone_for_good_is_forgotten() -> None:
     async with members(1, 2) as cluster:
         controller = cluster.controller.controller
-        with pytest.raises(ApiError):
-            await controller.unregister_broker(2)
         await cluster.stop(2)
         await cluster.until(lambda: 2 not in cluster.image.brokers)
         await controller.unregister_broker(2)
         assert not cluster.image.is_known(2)
+
+
+async def test_a_broker_that_is_sent_away_leads_nothing_until_it_starts_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with members(1, 2) as cluster:
+        await cluster.create([2, 1])
+        partition = cluster.brokers[2].replicas.get("t", 0)
+        await cluster.until(lambda: partition.is_leader)
+        await cluster.controller.controller.unregister_broker(2)
+        assert not cluster.image.is_known(2)
+        assert (cluster.state().leader, cluster.state().isr) == (1, (1,))
+        await cluster.until(lambda: "broker 2 was unregistered; it leads nothing" in caplog.text)
+        assert not partition.is_leader
+        assert 2 not in cluster.image.brokers
+        await cluster.stop(2)
+        await cluster.start(2)
+        assert cluster.image.is_live(2)
+
+
+async def test_a_session_that_ends_sends_nobody_away() -> None:
+    async with members(1, 2) as cluster:
+        epoch = cluster.image.brokers[2].epoch
+        cluster.stores[2].expire()
+        await cluster.until(lambda: cluster.image.is_live(2) and cluster.image.brokers[2].epoch > epoch)
+
+
+async def test_what_a_controller_began_the_next_one_ends() -> None:
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([3, 2])
+        broker = cluster.controller
+        async with broker.controller.turn:
+            await broker.controller.commit(decide_unregister(broker.image, 3, broker._rule_of))
+            await cluster.kill(1)
+        await cluster.until(lambda: cluster.image.controller_id == 2 and not cluster.image.is_known(3))
+        assert cluster.state().leader == 2
 
 
 async def test_a_controller_that_cannot_reach_the_store_says_so_and_settles_later() -> None:

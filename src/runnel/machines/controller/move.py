@@ -1,16 +1,15 @@
-"""Reassignments that somebody asked for: begun, called back, listed; and brokers that leave the cluster."""
+"""Reassignments that somebody asked for: begun, called back, listed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from runnel.base.limits import RECORDS_PER_COMMIT_MAX
 from runnel.machines.controller.election import Election, Rule
 from runnel.machines.controller.image import ClusterImage, Topic
 from runnel.machines.controller.partition_change import Partition, change_partition, partition_of, topic_record
 from runnel.machines.controller.placement import check_replicas
 from runnel.machines.controller.reassignment import Placement, begin, revert
-from runnel.machines.controller.record import BrokerForgotten, PartitionRecord, Record
+from runnel.machines.controller.record import PartitionRecord, Record
 from runnel.protocol.errors import ApiError, ErrorCode
 
 
@@ -99,25 +98,3 @@ def moving(image: ClusterImage, name: str, indexes: Sequence[int] | None = None)
         if now is not None and now.placement.is_moving:
             found[index] = now.placement
     return found
-
-
-def decide_unregister(image: ClusterImage, broker_id: int) -> list[Record]:
-    """The records by which a broker that has been stopped for good leaves the cluster; ask again while it is known.
-
-    Unlike Kafka we refuse to forget one that runs: its own session says that it is there.
-    """
-    if not image.is_known(broker_id):
-        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered.")
-    if broker_id in image.brokers:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running; stop it first.")
-    records: list[Record] = []
-    for topic in image.topics.values():
-        for state in topic.leadership.values():
-            elr, last = (
-                tuple(other for other in brokers if other != broker_id) for brokers in (state.elr, state.last_known_elr)
-            )
-            if (elr, last) != (state.elr, state.last_known_elr):
-                records.append(replace(state, elr=elr, last_known_elr=last))
-    if len(records) > RECORDS_PER_COMMIT_MAX:
-        return records[:RECORDS_PER_COMMIT_MAX]
-    return [*records, BrokerForgotten(broker_id)]

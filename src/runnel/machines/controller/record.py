@@ -122,6 +122,9 @@ class BrokerRemoved:
 REVOKED = -3
 """In the place of the epoch of an admission: the broker came back unclean, and is being dealt with."""
 
+UNREGISTERED = -4
+"""In the place of the epoch of an admission: the broker was sent away, and is about to be forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerAdmitted:

@@ -35,7 +35,7 @@ def settle(image: ClusterImage, rule_of: RuleOf, names: Iterable[str] | None = N
     brokers = dict(image.brokers)
     arrived = [broker for broker in brokers.values() if not image.is_live(broker.broker_id)]
     unclean = {broker.broker_id for broker in arrived if not broker.is_clean}
-    revoked = [broker_id for broker_id in unclean if image.admitted.get(broker_id, REVOKED) != REVOKED]
+    revoked = [broker_id for broker_id in unclean if image.admitted.get(broker_id, REVOKED) >= 0]
     if revoked:
         yield [BrokerAdmitted(broker_id, REVOKED) for broker_id in sorted(revoked)]
         if image.brokers != brokers:

@@ -29,7 +29,7 @@ def fail(ctx: RequestContext, request: ElectLeadersRequest, error: ApiError) -> 
     )
 
 
-@api(ElectLeadersRequest, versions=(0, 2), fail=fail)
+@api(ElectLeadersRequest, versions=(0, 2), fail=fail, is_controllers=True)
 async def elect_leaders(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elect for each partition on its own."""
     if not ctx.is_allowed(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):

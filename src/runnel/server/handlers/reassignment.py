@@ -42,7 +42,7 @@ def fail_alter(
     )
 
 
-@api(AlterPartitionReassignmentsRequest, versions=(0, 1), fail=fail_alter)
+@api(AlterPartitionReassignmentsRequest, versions=(0, 1), fail=fail_alter, is_controllers=True)
 async def alter_partition_reassignments(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
@@ -131,9 +131,9 @@ def fail_unregister(
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
 
-@api(UnregisterBrokerRequest, versions=(0, 0), fail=fail_unregister)
+@api(UnregisterBrokerRequest, versions=(0, 0), fail=fail_unregister, is_controllers=True)
 async def unregister_broker(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Forget a broker that was stopped for good. One that runs is not forgotten, unlike in Kafka."""
+    """Send a broker away, if it is there, and forget it. The controller is not sent away, unlike in Kafka."""
     _check(ctx, Operation.ALTER)
     await ctx.broker.controller.unregister_broker(request.broker_id)
     return UnregisterBrokerResponse()

@@ -36,7 +36,7 @@ def fail_create(ctx: RequestContext, request: CreateTopicsRequest, error: ApiErr
     return CreateTopicsResponse(topics=[_not_created(topic.name, error) for topic in request.topics])
 
 
-@api(CreateTopicsRequest, versions=(2, 7), fail=fail_create)
+@api(CreateTopicsRequest, versions=(2, 7), fail=fail_create, is_controllers=True)
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create each topic on its own; a name that is asked for twice is refused."""
     _check_size(ctx, request)
@@ -124,7 +124,7 @@ def fail_delete(ctx: RequestContext, request: DeleteTopicsRequest, error: ApiErr
     return DeleteTopicsResponse(responses=[_not_deleted(asked, error) for asked in _to_delete(ctx, request)])
 
 
-@api(DeleteTopicsRequest, versions=(1, 6), fail=fail_delete)
+@api(DeleteTopicsRequest, versions=(1, 6), fail=fail_delete, is_controllers=True)
 async def delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete each topic on its own."""
     if not ctx.broker.config.delete_topic_enable:
@@ -186,7 +186,7 @@ def fail_partitions(
     return CreatePartitionsResponse(results=[_not_grown(asked, error) for asked in request.topics])
 
 
-@api(CreatePartitionsRequest, versions=(0, 3), fail=fail_partitions)
+@api(CreatePartitionsRequest, versions=(0, 3), fail=fail_partitions, is_controllers=True)
 async def create_partitions(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Grow each topic on its own."""
     names = Counter(topic.name for topic in request.topics)

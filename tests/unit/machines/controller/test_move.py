@@ -7,10 +7,10 @@ import pytest
 from tests.unit.machines.controller.small_cluster import Cluster
 
 from runnel.machines.controller.election import Rule
-from runnel.machines.controller.move import Move, decide_moves, decide_unregister, moving
+from runnel.machines.controller.move import Move, decide_moves, moving
 from runnel.machines.controller.reassignment import Placement
-from runnel.machines.controller.record import BrokerForgotten, PartitionRecord, TopicRecord
-from runnel.protocol.errors import ApiError, ErrorCode
+from runnel.machines.controller.record import PartitionRecord, TopicRecord
+from runnel.protocol.errors import ErrorCode
 
 ID = UUID(int=1)
 
@@ -134,28 +134,3 @@ def test_only_the_partitions_that_are_asked_for_are_listed() -> None:
     for index in (0, 1):
         move(cluster, index, [2])
     assert list(moving(cluster.image, "t", [1, 2, 9])) == [1]
-
-
-# --- brokers that leave
-
-
-def unregister(cluster: Cluster, broker: int) -> ErrorCode | None:
-    try:
-        cluster.replay(*decide_unregister(cluster.image, broker))
-    except ApiError as error:
-        return error.code
-    return None
-
-
-def test_a_broker_that_was_stopped_is_forgotten() -> None:
-    cluster = Cluster(rule=Rule(min_insync_replicas=2))
-    cluster.add_topic([3, 1])
-    assert unregister(cluster, 3) is ErrorCode.INVALID_REQUEST
-    cluster.die(3)
-    cluster.settle()
-    assert cluster.state().elr == (3,)
-    records = decide_unregister(cluster.image, 3)
-    assert records == [PartitionRecord("t", 0, 1, 1, (1,)), BrokerForgotten(3)]
-    assert unregister(cluster, 3) is None
-    assert unregister(cluster, 3) is ErrorCode.BROKER_ID_NOT_REGISTERED
-    assert move(cluster, 0, [3]) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
