@@ -206,6 +206,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def close(self) -> None:
         """End what is left, of the living and of the dead, without letting it do anything any more."""
         self._is_closed = True
+        # Who asks for a loop on the way out gets none, as after `asyncio.run`, and not a real one that nobody closes.
+        asyncio.set_event_loop(None)
         for task in [task for task in self._tasks if not task.done()]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             _end_coroutine(task.get_coro())

@@ -81,6 +81,34 @@ def test_one_seed_is_one_story() -> None:
     assert loops[0].digest == loops[1].digest != loops[2].digest
 
 
+def test_what_ends_with_the_world_makes_no_real_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing had run on a real loop before, asyncio made one for a task that gathered others on its way out.
+    Nobody closed it, and its sockets were found in whatever test the garbage was collected in."""
+
+    async def gather_at_the_end() -> None:
+        try:
+            await asyncio.sleep(1e9)
+        finally:
+            await asyncio.gather(return_exceptions=True)
+
+    async def scene() -> None:
+        asyncio.get_running_loop().create_task(gather_at_the_end())
+        await asyncio.sleep(1)
+
+    policy = asyncio.DefaultEventLoopPolicy()  # one that has no loop yet, as in a new process
+    made: list[asyncio.AbstractEventLoop] = []
+    monkeypatch.setattr(policy, "new_event_loop", lambda: made.append(asyncio.SelectorEventLoop()) or made[-1])
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(policy)
+    try:
+        play(scene())
+    finally:
+        asyncio.set_event_loop_policy(before)
+        for loop in made:
+            loop.close()
+    assert made == []
+
+
 def test_waiting_for_what_never_comes_is_noticed() -> None:
     async def scene() -> None:
         await asyncio.get_running_loop().create_future()
