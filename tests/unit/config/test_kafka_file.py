@@ -96,8 +96,6 @@ def test_every_option_without_effect_is_announced(tmp_path: Path) -> None:
         "num.recovery.threads.per.data.dir",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.min.isr",
         "listener",
     }
 
