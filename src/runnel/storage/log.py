@@ -150,6 +150,7 @@ class Log:
             return old
         if old.is_torn:
             old.cut_tail()
+            old.file.sync()  # a start from here on would not look at this segment
         fs = self._folder.fs
         old.write_indexes()
         write_snapshot(fs, self.directory, self.log_end_offset, self.producers)

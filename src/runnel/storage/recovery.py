@@ -184,6 +184,8 @@ class _Opening:
             lost_bytes = file_size_bytes - segment.size_bytes
             logger.warning("%s: %d bytes cut: %s", segment.path(LOG_SUFFIX), lost_bytes, error)
             segment.cut_tail()
+            # Were it to come back after a power loss, it might stand in a segment that is not scanned any more.
+            segment.file.sync()
             return False
         return True
 

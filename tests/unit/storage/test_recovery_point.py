@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from runnel.records.control import ControlType
 from runnel.storage.log_config import LogConfig
 from runnel.storage.memory_fs import MemoryFileSystem
@@ -52,3 +54,25 @@ def test_a_power_loss_after_a_roll_forgets_no_aborted_transaction(make_bench) ->
         bench.fs.lose_power()
         log = bench.open(recovery_point=recovery_point)
         assert [aborted.first_offset for aborted in log.aborted_transactions(0, 3)] == [0]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_a_start_has_cut_away_does_not_come_back_below_the_recovery_point(make_bench, seed: int) -> None:
+    """The cut was not synced. A roll right there, and a second loss of power, left garbage in a segment that the
+    next start had no reason to look at.
+    """
+    bench = make_bench()
+    bench.fs.random = Random(seed)
+    log = bench.open()
+    bench.append(log, b"flushed")
+    log.close()
+    log = bench.open(recovery_point=1, is_clean=True)
+    bench.append(log, b"not flushed")
+    bench.append(log, b"nor this")
+    bench.fs.lose_power()
+    log = bench.open(recovery_point=1)
+    log.roll()
+    kept = bench.values(log)
+    bench.fs.lose_power()
+    again = bench.open(recovery_point=1)
+    assert bench.values(again) == kept[: again.log_end_offset]
