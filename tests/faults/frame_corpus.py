@@ -27,6 +27,8 @@ CASES = [
 
 TOPIC_FIELDS = {"topic", "topics", "topic_name", "topic_names", "resource_name", "name"}
 
+OLD_FORM = "v3_and_below_"  # of AddPartitionsToTxn
+
 NASTY_BYTES = (
     b"",
     b"\x00",
@@ -105,7 +107,7 @@ class Corpus:
 
     def _field(self, field: Field, version: int) -> Any:
         random = self._random
-        if version in field.nullable and random.random() < (0.9 if field.name == "transactional_id" else 0.2):
+        if version in field.nullable and random.random() < 0.2:
             return None
         if field.name == "validate_only":
             return random.random() < 0.9
@@ -153,8 +155,12 @@ class Corpus:
             "resource_type": (2,),  # settings of the broker would change the rules for everybody
             "broker_ids": (1,),
             "fetch_offset": (0, 1, 5),
+            "producer_id": (0, 1, 2, 5),
+            "producer_epoch": (0, 0, 1, 2),
+            "coordinator_epoch": (0, 1),
+            "transaction_timeout_ms": (1, 60_000),
             "timestamp": (-1, -2, -3, 0, self._world.now_ms),
-        }.get(name)
+        }.get(name.removeprefix(OLD_FORM))
         if sensible is not None and self._random.random() < 0.9:
             return self._random.choice(sensible)
         return min(high, max(low, self._random.choice(NASTY_NUMBERS)))
@@ -165,6 +171,8 @@ class Corpus:
             return random.choice(NASTY_TEXTS)
         if name in ("client_software_name", "client_software_version", "value", "host"):
             return random.choice(("1", "delete", "compact", "a.b-c", "-1"))
+        if name.endswith("transactional_id") or name == "transactional_ids":
+            return random.choice(("fuzz-a", "fuzz-b"))
         if name in TOPIC_FIELDS and random.random() < 0.8:
             return random.choice(list(self._world.topics))
         return random.choice([*self._world.topics, *self._world.config_names, f"fuzz-new-{random.randrange(3)}"])
@@ -173,12 +181,13 @@ class Corpus:
         """A batch, good in most cases; else bad inside and right in its checksum, so that it is looked into."""
         random = self._random
         codec = random.choice(list(Compression))
-        producer_id = random.choice((-1, -1, -1, 5))
+        producer_id = random.choice((-1, -1, -1, 0, 1, 5))
         builder = BatchBuilder(
             codec,
             producer_id=producer_id,
             producer_epoch=0 if producer_id >= 0 else -1,
             base_sequence=random.choice((0, 1, 7)) if producer_id >= 0 else -1,
+            is_transactional=producer_id >= 0 and random.random() < 0.5,
         )
         for _ in range(random.choice((1, 1, 2, 20))):
             key, value = random.choice((None, b"", b"key")), random.choice((None, b"", b"value" * 20))

@@ -101,6 +101,7 @@ class Fuzzer:
             "auto.create.topics.enable": "false",
             "log.segment.bytes": str(1 << 20),
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
             "group.initial.rebalance.delay.ms": "0",
         }
         self._server = Server(BrokerConfig(options))
@@ -116,6 +117,7 @@ class Fuzzer:
         number = 0
         await self._server.start()
         await self._server.broker.groups.make_topic()
+        await self._server.broker.transactions.make_topic()
         try:
             while number < cases and time.monotonic() < deadline:
                 await self._prepare_round()

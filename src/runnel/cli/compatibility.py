@@ -36,7 +36,7 @@ _ABSENT = """\
 ## APIs that are not served yet
 
 A broker does not announce these, so clients do not send them, or report that the broker is too old.
-Transactions, access control, quotas and share groups are among them.
+Access control, quotas and share groups are among them.
 """
 
 # Removed from Kafka, or spoken only among brokers and controllers: no client sends them.
