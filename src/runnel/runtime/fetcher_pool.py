@@ -42,9 +42,12 @@ class FetcherPool:
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._lanes: dict[Partition, tuple[Lane, int]] = {}
+        self._is_over = False
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's leader of now."""
+        if self._is_over:
+            return  # the broker stops, and still hears of leaders
         lane = partition.leader_id, crc32(partition.name.encode()) % self._config().num_replica_fetchers
         wanted = lane, partition.leader_epoch
         if self._lanes.get(partition) == wanted:
@@ -77,7 +80,8 @@ class FetcherPool:
                 fetcher.wake()
 
     async def stop(self) -> None:
-        """End all fetchers."""
+        """End all fetchers, and begin no others."""
+        self._is_over = True
         tasks = [*self._tasks.values(), *self._ending]
         self._tasks, self._fetchers, self._lanes = {}, {}, {}
         for task in tasks:

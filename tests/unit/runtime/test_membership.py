@@ -89,6 +89,18 @@ async def test_a_broker_that_is_not_answered_when_it_names_the_cluster_asks_agai
     assert await naming == await load_cluster_id(store)
 
 
+async def test_a_broker_that_stops_begins_to_follow_nobody() -> None:
+    """It heard of a new leader on its way out, and appended to logs that were closed. Simulated seed 268 found it."""
+    async with members(1, 2, 3) as cluster:
+        await cluster.create([1, 3, 2])
+        stopping = cluster.brokers[2]
+        await cluster.until(lambda: stopping.fetchers._tasks)
+        await stopping.fetchers.stop()
+        await cluster.kill(1)
+        await cluster.until(lambda: [partition.leader_id for partition in stopping.replicas.all()] == [3])
+        assert not stopping.fetchers._tasks
+
+
 async def test_only_the_controller_decides() -> None:
     async with members(1, 2) as cluster:
         with pytest.raises(ApiError) as caught:
