@@ -20,8 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -37,7 +36,8 @@ MINUTE = 60
 RECORDS_A_SECOND = 100
 FLUSH_SECONDS = 4 * 3600  # how far ahead the last records are, so that every minute before them ends
 STEP_TIMEOUT_S = 600.0
-PAUSE_S = (0.0, 2.0)
+PAUSES_S = (0.05, 0.5, 2.0)  # at most; the first ones hit the end of a batch, and others anything
+TARGETS = ("driver", "worker", "broker")
 
 
 class Difference(AssertionError):  # noqa: N818 - says what it is
@@ -48,7 +48,7 @@ class Feed(threading.Thread):
     """Writes numbers until it is told to stop, and then some that end all minutes."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(name="feed")
+        super().__init__(name="feed", daemon=True)
         self.count = 0
         self._address = address
         self._stopping = threading.Event()
@@ -143,8 +143,9 @@ def _kill(pid: int) -> None:
 class Loop:
     """A broker, a feed, and a query that is killed."""
 
-    def __init__(self, folder: Path, seed: int, *, has_decisions: bool) -> None:
+    def __init__(self, folder: Path, seed: int, targets: Sequence[str], *, has_decisions: bool) -> None:
         self.random = Random(seed)
+        self.targets = targets
         self.broker = BrokerProcess(folder, {"offsets.topic.num.partitions": "1"})
         self.driver = Driver(folder, self.broker.address, "runnel" if has_decisions else "undecided")
         self.killed: Counter[str] = Counter()
@@ -170,12 +171,16 @@ class Loop:
 
     def _wait_for_output(self) -> None:
         """Let the query write something, so that kills hit all parts of a batch and not its start alone."""
-        before = self._written()
-        self._wait(lambda: self._written() > before, "the query writes nothing")
-        time.sleep(self.random.uniform(*PAUSE_S))
+        consumer = runnel.Consumer(self.broker.address)
+        try:
+            before = _written(consumer)
+            self._wait(lambda: _written(consumer) > before, "the query writes nothing", 0.01)
+        finally:
+            consumer.close()
+        time.sleep(self.random.uniform(0, self.random.choice(PAUSES_S)))
 
     def _kill_something(self) -> None:
-        chosen = self.random.choice(["driver", "worker", "broker"])
+        chosen = self.random.choice(self.targets)
         if chosen == "worker" and not self.driver.kill_worker(self.random):
             chosen = "driver"
         if chosen == "driver":
@@ -186,10 +191,6 @@ class Loop:
             time.sleep(self.random.uniform(0, 0.5))
             self.broker.start()
         self.killed[chosen] += 1
-
-    def _written(self) -> int:
-        with _consumer(self.broker.address) as consumer:
-            return sum(consumer.end_offsets([(SINK, index) for index in range(PARTITION_COUNT)]).values())
 
     def _compare(self, record_count: int) -> str:
         expected = Counter(truth(record_count))
@@ -203,12 +204,17 @@ class Loop:
             f"{found.total()} rows from {record_count} records, sha256 {digest(found)[:16]} = {digest(expected)[:16]}"
         )
 
-    def _wait(self, condition: Callable[[], bool], problem: str) -> None:
+    def _wait(self, condition: Callable[[], bool], problem: str, pause_s: float = 0.2) -> None:
         deadline_s = time.monotonic() + STEP_TIMEOUT_S
         while not condition():
             if time.monotonic() > deadline_s:
                 raise AssertionError(f"{problem}: {self.driver.errors.read_text()[-3000:]}")
-            time.sleep(0.2)
+            time.sleep(pause_s)
+
+
+def _written(consumer: runnel.Consumer) -> int:
+    """How far the output is written, committed or not."""
+    return sum(consumer.end_offsets([(SINK, index) for index in range(PARTITION_COUNT)]).values())
 
 
 def truth(record_count: int) -> Iterator[str]:
@@ -229,20 +235,12 @@ def digest(rows: Counter[str]) -> str:
     return hashlib.sha256("\n".join(sorted(rows.elements())).encode()).hexdigest()
 
 
-@contextmanager
-def _consumer(address: str) -> Iterator[runnel.Consumer]:
-    consumer = runnel.Consumer(address)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
 def main() -> int:
     """Run it as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", default=",".join(TARGETS), help="what is killed, with commas between")
     parser.add_argument("--without-decisions", action="store_true", help="expect that the output differs")
     options = parser.parse_args()
     begun_s = time.monotonic()
@@ -251,7 +249,7 @@ def main() -> int:
         print(f"{time.monotonic() - begun_s:7.1f} s  {line}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="runnel-spark-kill-") as folder:
-        loop = Loop(Path(folder), options.seed, has_decisions=not options.without_decisions)
+        loop = Loop(Path(folder), options.seed, options.targets.split(","), has_decisions=not options.without_decisions)
         try:
             found = loop.run(options.kills, tell)
         except Difference as difference:

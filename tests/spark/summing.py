@@ -4,7 +4,9 @@ python -m tests.spark.summing BOOTSTRAP SOURCE SINK FOLDER OFFSETS_PER_BATCH
 """
 
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import runnel
@@ -47,7 +49,12 @@ class Summing(NamedTuple):
         return (writer.trigger(**trigger) if trigger else writer).start()
 
     def check(self, servers: str, record_count: int) -> None:
-        """Raise `AssertionError` unless the sink holds what batches that each count once leave."""
+        """Raise `AssertionError` unless the sink holds what batches that each count once leave.
+
+        A batch writes a row for each key, and the checkpoint says how many batches there were.
+        """
+        names = os.listdir(Path(self.folder) / "checkpoint" / "commits")
+        batch_count = sum(name.isdigit() for name in names)
         table = runnel.read_table(servers, self.sink, columns=["key", "value"], isolation_level="read_committed")
         found: dict[bytes, list[dict[str, int]]] = {}
         for key, value in zip(table.column("key").to_pylist(), table.column("value").to_pylist(), strict=True):
@@ -58,14 +65,16 @@ class Summing(NamedTuple):
             numbers = range(key, record_count, KEY_COUNT)
             assert rows[-1:] == [{"sum": sum(numbers), "count": len(numbers)}], f"key {key} ends with {rows[-1:]}"
             assert counts == sorted(counts), f"the counts of key {key} go back: {counts}"
+            assert len(counts) == batch_count, f"{len(counts)} rows of key {key} from {batch_count} batches"
 
 
 def main() -> None:
     """Sum until somebody kills it."""
     from tests.spark.quick_session import quick_session
+    from tests.spark.waiting import run_to_end
 
-    summing = Summing(*sys.argv[1:])
-    summing.start(quick_session("summing")).awaitTermination()
+    summing, spark = Summing(*sys.argv[1:]), quick_session("summing")
+    run_to_end(lambda: summing.start(spark), attempt_count=100)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.waiting import record_count, wait_until
+from tests.spark.waiting import record_count, run_to_end, wait_until
 
 import runnel
 from runnel.testing import Broker
@@ -54,7 +54,7 @@ def test_a_stream_in_several_batches(
     broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(300)))
     frame = read_stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=100).select("key", "value")
     for count in (300, 400):
-        start(frame, broker, tmp_path, sink).awaitTermination()
+        run_to_end(lambda: start(frame, broker, tmp_path, sink))
         assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(count))
         broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(300, 400)))
     assert open_transactions(broker) == []
@@ -75,9 +75,9 @@ def test_what_is_not_decided_is_seen_by_nobody(
     frame = read_stream(subscribe=source, startingOffsets="earliest").select("key", "value")
     poison = f.when(f.col("value") == b"7", f.raise_error(f.lit("poison"))).otherwise(f.col("value"))
     with pytest.raises(Exception, match="poison"):
-        start(frame.withColumn("value", poison), broker, tmp_path, sink).awaitTermination()
+        run_to_end(lambda: start(frame.withColumn("value", poison), broker, tmp_path, sink))
     assert committed(broker, sink) == []
-    start(frame, broker, tmp_path, sink).awaitTermination()
+    run_to_end(lambda: start(frame, broker, tmp_path, sink))
     assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(100))
     assert open_transactions(broker) == []
 
@@ -95,7 +95,7 @@ def test_a_broker_without_two_phase_commit_is_told_of(
     with Broker({"transaction.two.phase.commit.enable": False}) as other:
         other.create_topic("out", 1)
         with pytest.raises(Exception, match="two-phase commit, with which rows are written exactly once"):
-            start(frame, other, tmp_path, "out").awaitTermination()
+            run_to_end(lambda: start(frame, other, tmp_path, "out"))
 
 
 def test_batches_outside_of_a_stream_are_not_written_exactly_once(
@@ -125,6 +125,6 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    summing.start(spark, availableNow=True).awaitTermination()
+    run_to_end(lambda: summing.start(spark, availableNow=True))
     summing.check(broker.bootstrap_servers, 1_000)
     assert open_transactions(broker) == []

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from runnel.client.topic_partition import TopicPartition
 from runnel.spark.client_setting import parse_client_settings
@@ -16,6 +17,17 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 90, why: Callab
         if time.monotonic() > deadline_s:
             raise AssertionError(f"not true within {timeout_s} s {why()}")
         time.sleep(0.05)
+
+
+def run_to_end(start: Callable[[], Any], attempt_count: int = 6) -> None:
+    """Start a query and wait for its end. Spark gives Python ten seconds to start; where it was late, begin again."""
+    for attempt in range(attempt_count):
+        try:
+            start().awaitTermination()
+            return
+        except Exception as error:
+            if "failed to connect back" not in str(error) or attempt == attempt_count - 1:
+                raise
 
 
 def record_count(broker: Broker, topic: str) -> int:
