@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, TextIO
@@ -84,15 +85,19 @@ def run_batch(
     on_failure: Callable[[Result], None] | None = None,
     progress: TextIO | None = sys.stderr,
 ) -> Total:
-    """Run seeds until one fails, or all of them; `on_failure` is told of each that fails at once."""
+    """Run seeds until one fails, or all of them, or somebody interrupts it.
+
+    `on_failure` is told at once of each that fails.
+    """
     total, line = Total(), _Line(len(seeds), progress)
-    for result in _results(seeds, play, jobs):
-        total.add(result)
-        line.tell(total)
-        if result.problems and on_failure is not None:
-            on_failure(result)
-        if result.problems and not keeps_going:
-            break
+    with suppress(KeyboardInterrupt):
+        for result in _results(seeds, play, jobs):
+            total.add(result)
+            line.tell(total)
+            if result.problems and on_failure is not None:
+                on_failure(result)
+            if result.problems and not keeps_going:
+                break
     line.end(total)
     return total
 

@@ -35,6 +35,15 @@ def test_the_first_failure_ends_a_run() -> None:
     assert "1 failed" in progress.getvalue()
 
 
+def test_who_interrupts_a_run_is_told_what_was_done() -> None:
+    def interrupted(seed: int) -> Outcome:
+        if seed == 4:
+            raise KeyboardInterrupt
+        return play(seed)
+
+    assert run_batch(range(1, 11), interrupted, progress=None).seed_count == 3
+
+
 def test_a_failure_comes_with_its_command_and_a_summary(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
