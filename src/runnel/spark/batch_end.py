@@ -25,6 +25,10 @@ class Desk(Protocol):
         """End prepared transactions; those that were ended this way before stay so."""
         ...
 
+    def find_open(self, transactions: Sequence[PreparedTransaction]) -> Sequence[PreparedTransaction]:
+        """Those that have not ended; the id of one that has may be in another transaction by now."""
+        ...
+
     def abort_remains(self, decided: Decision | None) -> int:
         """Abort what tasks of the sink have open and nobody decided for; how many there were."""
         ...
@@ -50,8 +54,9 @@ def settle(desk: Desk) -> None:
     """End what a sink has open: what was decided counts, and the rest does not."""
     found = desk.take()
     if found is not None:
-        desk.end(found.transactions, commit=True)
-    desk.abort_remains(found)
+        desk.end(desk.find_open(found.transactions), commit=True)
+    # What has an id that was decided about, and is open still, belongs to a later batch.
+    desk.abort_remains(None)
 
 
 def abort_batch(desk: Desk, offer: Offer) -> None:

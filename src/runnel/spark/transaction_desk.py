@@ -31,6 +31,7 @@ _CONFIGS = {"cleanup.policy": "compact", "segment.ms": str(24 * 3600 * 1000), "m
 _REPLICATION_FACTOR_MAX = 3
 _DECIDE_TIMEOUT_MS = 10_000  # a driver that dies while it decides holds others up for that long at most
 _READ_TIMEOUT_MS = 60_000
+_FORGOTTEN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 OPEN = "Ongoing"
 
 
@@ -85,6 +86,22 @@ class TransactionDesk:
             for _ in pool.map(partial(self._end, commit=commit), transactions):
                 pass
 
+    def find_open(self, transactions: Sequence[PreparedTransaction]) -> list[PreparedTransaction]:
+        """Those that have not ended; the id of one that has may be in another transaction by now."""
+        try:
+            described = self._admin.describe_transactions([name for name, *_ in transactions])
+        except (ClientError, RemoteProtocolError) as error:
+            raise self._explain("found", error) from None
+        found = []
+        for prepared in transactions:
+            outcome = described[prepared.transactional_id]
+            if isinstance(outcome, ApiError):
+                if outcome.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise self._explain("found", outcome)
+            elif outcome.state == OPEN and (outcome.producer_id, outcome.producer_epoch) == prepared[1:]:
+                found.append(prepared)
+        return found
+
     def abort_remains(self, decided: Decision | None) -> int:
         """Abort what tasks of the sink have open and nobody decided for; how many there were."""
         kept = set() if decided is None else {transaction.transactional_id for transaction in decided.transactions}
@@ -108,12 +125,12 @@ class TransactionDesk:
         try:
             self._admin.complete_transaction(prepared, commit=commit)
         except ProducerFenced as error:
-            if commit:
+            # An id is forgotten when it has not been used for days, and never while it has something to end.
+            is_forgotten = isinstance(cause := error.__cause__, ApiError) and cause.code is _FORGOTTEN
+            if commit and not is_forgotten:
                 raise self._explain("committed", error) from None
         except (ClientError, ApiError, RemoteProtocolError) as error:
-            # An id is forgotten when it has not been used for days, and never while it has something to end.
-            if not isinstance(error, ApiError) or error.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-                raise self._explain("committed" if commit else "aborted", error) from None
+            raise self._explain("committed" if commit else "aborted", error) from None
 
     def _make_topic(self) -> None:
         topics = topic_io(self._settings)

@@ -114,6 +114,35 @@ def test_a_query_that_never_comes_back_is_ended_from_outside(broker: Broker, cli
     assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
 
 
+def test_a_query_that_died_within_a_batch_is_ended_from_outside(broker: Broker, client: ClientSettings) -> None:
+    """Its worker had an id in use again that the last decision names, for which the end was refused: the decided
+    transaction could not be committed again, and the open one was spared.
+    """
+    query = Query(broker, client, "midway")
+    committed = query.write("r", 0, b"committed")
+    query.commit("r", 0, committed)
+    undecided = query.write("r", 1, b"undecided")
+    assert undecided.transactional_id == committed.transactional_id
+    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 1
+    assert (query.seen(), query.left_open()) == ([b"committed"], [])
+
+
+def test_what_was_committed_so_long_ago_that_it_is_forgotten_is_no_error(
+    broker: Broker, client: ClientSettings
+) -> None:
+    """Brokers forget ids after days, and a driver may come back later than that. Its batch could not be finished."""
+    query = Query(broker, client, "forgotten")
+    forgotten = runnel.PreparedTransaction("nobody-knows-it", 4711, 0)
+    desk = TransactionDesk(client, query.sink)
+    desk.take()
+    desk.decide(Decision(0, "r1", (forgotten,)))
+    desk.close()
+    query.commit("r2", 0, query.write("r2", 0, b"again"))
+    query.commit("r2", 1, query.write("r2", 1, b"next"))
+    assert (query.seen(), query.left_open()) == ([b"next"], [])
+    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
+
+
 def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: ClientSettings) -> None:
     query = Query(broker, client, "zombie")
     late = query.write("r1", 0, b"late")
