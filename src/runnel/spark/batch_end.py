@@ -40,7 +40,7 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
     plan = plan_commit(found, offer)
     if plan.decision is not None:
         desk.decide(plan.decision)
-    elif found is not None and found.batch_id >= offer.batch_id:
+    if found is not None and found.batch_id >= offer.batch_id:
         log.warning("batch %d of %s had been written before", offer.batch_id, offer.sink)
     desk.end(plan.commit, commit=True)
     desk.end(plan.abort, commit=False)

@@ -90,9 +90,12 @@ def plan_commit(found: Decision | None, offer: Offer) -> Plan:
     if found is None or found.batch_id < offer.batch_id:
         decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
         return Plan(decision, offer.transactions, (), is_search_due)
-    # The batch is in the output, or a later one: then the checkpoint is an older one that somebody has put back.
-    commit = found.transactions if found.batch_id == offer.batch_id else ()
-    return Plan(None, commit, _without(offer.transactions, found.transactions), is_search_due)
+    abort = _without(offer.transactions, found.transactions)
+    if found.batch_id > offer.batch_id:
+        return Plan(None, (), abort, is_search_due)  # the checkpoint is an older one that somebody has put back
+    # Said again in the name of this run, so that a second write in the same batch is told from one that is run again.
+    decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
+    return Plan(decision, found.transactions, abort, is_search_due)
 
 
 def plan_abort(found: Decision | None, offer: Offer) -> tuple[PreparedTransaction, ...]:

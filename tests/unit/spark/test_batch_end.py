@@ -153,12 +153,35 @@ def test_a_batch_that_was_decided_is_not_taken_back_when_its_commit_fails() -> N
 
 def test_what_was_decided_counts_and_not_what_was_written_again() -> None:
     plan = plan_commit(Decision(4, "old", (A,)), Offer("q", "new", 4, (B, C)))
-    assert (plan.decision, plan.commit, plan.abort, plan.is_search_due) == (None, (A,), (B, C), True)
+    assert (plan.decision, plan.commit, plan.abort) == (Decision(4, "new", (A,)), (A,), (B, C))
+    assert plan.is_search_due
 
 
 def test_a_second_write_in_the_same_batch_is_an_error() -> None:
     with pytest.raises(WriteError, match="write to a topic once in each micro-batch"):
         plan_commit(Decision(4, "r", (A,)), Offer("q", "r", 4, (B,)))
+
+
+def test_a_second_write_in_the_same_batch_is_an_error_when_the_batch_is_run_again_too() -> None:
+    """The first write was known to be decided, and the second was taken for the same in another run: once the query
+    was restarted after the error, the rows of the second write were dropped without a word.
+    """
+    brokers = Brokers()
+    for run in ("r1", "r2", "r3"):
+        first, second = (Offer("q", run, 0, (brokers.prepare(0, run, task),)) for task in range(2))
+        commit_batch(FakeDesk(brokers), first)
+        with pytest.raises(WriteError, match="write to a topic once in each micro-batch"):
+            commit_batch(FakeDesk(brokers), second)
+    assert [transaction.transactional_id for _, transaction in brokers.committed] == ["r1-0"]
+
+
+def test_a_write_without_rows_does_not_stand_for_another_one_in_the_same_batch() -> None:
+    brokers = Brokers()
+    for run in ("r1", "r2"):
+        commit_batch(FakeDesk(brokers), Offer("q", run, 0, ()))
+        commit_batch(FakeDesk(brokers), Offer("q", run, 0, (brokers.prepare(0, run, 0),)))
+        commit_batch(FakeDesk(brokers), Offer("q", run, 0, ()))
+    assert [transaction.transactional_id for _, transaction in brokers.committed] == ["r1-0"]
 
 
 def test_a_checkpoint_that_was_put_back_does_not_write_batches_again() -> None:
