@@ -29,6 +29,10 @@ class Desk(Protocol):
         """Those that have not ended; the id of one that has may be in another transaction by now."""
         ...
 
+    def is_search_due(self) -> bool:
+        """Whether nobody has looked for remains for a while."""
+        ...
+
     def abort_remains(self, decided: Decision | None) -> int:
         """Abort what tasks of the sink have open and nobody decided for; how many there were."""
         ...
@@ -44,7 +48,7 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
         log.warning("batch %d of %s had been written before", offer.batch_id, offer.sink)
     desk.end(plan.commit, commit=True)
     desk.end(plan.abort, commit=False)
-    if plan.is_search_due:
+    if plan.is_search_due or desk.is_search_due():
         count = desk.abort_remains(plan.decision or found)
         if count:
             log.warning("%s had left %d transactions open, which are aborted", offer.sink, count)

@@ -11,7 +11,9 @@ task can end a transaction that was decided. Who may decide is settled by a tran
 query takes it before it looks for a decision, so one that was thought dead cannot decide any more.
 
 What nobody decided for stays open until somebody ends it, since prepared transactions have no time-out. So the first
-decision of each run, and each one after an attempt that failed, is followed by a search for such remains.
+decision of each run, and each one after an attempt that failed, is followed by a search for such remains. Not every
+attempt is reported: of two that run at the same time the slower one is killed, stages are run again, and executors
+that were given up go on. So there is also a search from time to time.
 """
 
 import json

@@ -3,12 +3,18 @@
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from runnel.base.limits import SPARK_CLUSTERS_KEPT_MAX, SPARK_DECISION_PARTITIONS, SPARK_ENDS_IN_FLIGHT_MAX
+from runnel.base.limits import (
+    SPARK_CLUSTERS_KEPT_MAX,
+    SPARK_DECISION_PARTITIONS,
+    SPARK_ENDS_IN_FLIGHT_MAX,
+    SPARK_SEARCH_INTERVAL_MS,
+)
 from runnel.client.admin import NewTopic
 from runnel.client.error import ClientError, ProducerFenced
 from runnel.client.offset import LATEST
@@ -46,6 +52,7 @@ class TransactionDesk:
         self._producer: Producer | None = None
         self._position = 0
         self._found: Decision | None = None
+        self._searched_at_s: float | None = None
 
     def take(self) -> Decision | None:
         """Keep every earlier driver of the sink from deciding; the newest decision there is."""
@@ -102,6 +109,11 @@ class TransactionDesk:
                 found.append(prepared)
         return found
 
+    def is_search_due(self) -> bool:
+        """Whether nobody has looked for remains for a while."""
+        at_s = self._searched_at_s
+        return at_s is None or (time.monotonic() - at_s) * 1000 >= SPARK_SEARCH_INTERVAL_MS
+
     def abort_remains(self, decided: Decision | None) -> int:
         """Abort what tasks of the sink have open and nobody decided for; how many there were."""
         kept = set() if decided is None else {transaction.transactional_id for transaction in decided.transactions}
@@ -113,6 +125,7 @@ class TransactionDesk:
                     raise outcome
         except (ClientError, ApiError, RemoteProtocolError) as error:
             raise self._explain("cleaned up", error) from None
+        self._searched_at_s = time.monotonic()
         return len(names)
 
     def close(self) -> None:

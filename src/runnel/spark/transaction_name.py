@@ -49,9 +49,9 @@ class TaskNames:
     def take(self, sink: str, run_id: str, batch_id: int) -> str:
         """An id for the next task of a batch."""
         last_batch_id, count = self._used.get((sink, run_id), (batch_id, 0))
-        if last_batch_id != batch_id:
-            count = 0
-        self._used[sink, run_id] = batch_id, count + 1
+        if batch_id > last_batch_id:  # and not for a late attempt of a batch that is over
+            last_batch_id, count = batch_id, 0
+        self._used[sink, run_id] = last_batch_id, count + 1
         name = f"{task_names(sink)}{run_id}/{self._process}/{count}"
         if len(self._used) > SPARK_RUNS_KEPT_MAX:
             self._used.clear()

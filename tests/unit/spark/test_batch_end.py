@@ -79,6 +79,9 @@ class FakeDesk:
                 self.brokers.aborted.add(transaction)
         self._step()
 
+    def is_search_due(self) -> bool:
+        return False
+
     def abort_remains(self, decided: Decision | None) -> int:
         kept = set() if decided is None else set(decided.transactions)
         remains = [transaction for transaction in self.brokers.open if transaction not in kept]
@@ -221,6 +224,15 @@ def test_a_worker_uses_a_name_once_in_a_batch_and_again_in_the_next() -> None:
     assert not {names.take("q", "other", 1), names.take("p", "r", 1)} & set(first)
     assert names.take("q", "r", 1) not in first
     assert TaskNames().take("q", "r", 0) not in first
+
+
+def test_a_late_attempt_of_an_earlier_batch_takes_no_name_that_waits_for_its_end() -> None:
+    """It took the first name again, and aborted what a task of the next batch had prepared under it."""
+    names = TaskNames()
+    names.take("q", "r", 0)
+    waiting = names.take("q", "r", 1)
+    assert names.take("q", "r", 0) != waiting
+    assert names.take("q", "r", 1) != waiting
 
 
 def test_a_worker_that_has_forgotten_what_it_used_takes_another_name() -> None:

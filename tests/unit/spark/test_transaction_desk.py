@@ -100,6 +100,23 @@ def test_what_a_dead_run_left_open_is_aborted_by_the_next(broker: Broker, client
     assert (query.seen(), query.left_open()) == ([b"kept"], [])
 
 
+def test_what_attempts_have_left_open_without_a_word_is_aborted_after_a_while(
+    broker: Broker, client: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looked again within a run without failures, so that one attempt too many, which Spark had killed,
+    held back readers of the topic for as long as the query ran.
+    """
+    query = Query(broker, client, "speculation")
+    query.commit("r", 0, query.write("r", 0, b"first"))
+    kept = [query.write("r", 1, b"second")]
+    query.write("r", 1, b"one attempt too many")
+    query.commit("r", 1, *kept)
+    assert len(query.left_open()) == 1
+    monkeypatch.setattr("runnel.spark.transaction_desk.SPARK_SEARCH_INTERVAL_MS", 0)
+    query.commit("r", 2, query.write("r", 2, b"third"))
+    assert (query.seen(), query.left_open()) == ([b"first", b"second", b"third"], [])
+
+
 def test_a_query_that_never_comes_back_is_ended_from_outside(broker: Broker, client: ClientSettings) -> None:
     query = Query(broker, client, "abandoned")
     query.commit("r", 0, query.write("r", 0, b"committed"))
