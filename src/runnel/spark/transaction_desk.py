@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from runnel.base.limits import (
+    MIB,
     SPARK_CLUSTERS_KEPT_MAX,
     SPARK_DECISION_PARTITIONS,
     SPARK_ENDS_IN_FLIGHT_MAX,
@@ -33,7 +34,13 @@ from runnel.spark.topic_io import topic_io
 from runnel.spark.transaction_name import driver_name, task_names
 
 TOPIC = "_runnel_spark_decisions"
-_CONFIGS = {"cleanup.policy": "compact", "segment.ms": str(24 * 3600 * 1000), "min.cleanable.dirty.ratio": "0.1"}
+_CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.ms": str(24 * 3600 * 1000),
+    # A driver reads its whole partition when it starts, and what is in the newest segment is not compacted.
+    "segment.bytes": str(16 * MIB),
+    "min.cleanable.dirty.ratio": "0.1",
+}
 _REPLICATION_FACTOR_MAX = 3
 _DECIDE_TIMEOUT_MS = 10_000  # a driver that dies while it decides holds others up for that long at most
 _READ_TIMEOUT_MS = 60_000

@@ -206,6 +206,7 @@ def test_decisions_are_kept_in_a_compacted_topic(broker: Broker, client: ClientS
     with runnel.Admin(broker.bootstrap_servers) as admin:
         configs = {config.name: config.value for config in admin.describe_configs(runnel.ResourceType.TOPIC, TOPIC)}
     assert configs["cleanup.policy"] == "compact"
+    assert configs["segment.bytes"] == str(16 * 1024 * 1024)  # all of the newest is read when a driver starts
 
 
 def test_a_topic_of_decisions_that_somebody_else_made_is_refused() -> None:
