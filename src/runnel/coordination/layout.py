@@ -82,8 +82,8 @@ def node_of(record: Stored) -> tuple[str, bytes]:
             return config_path(kind, name), _dump(version=1, config=dict(values))
         case BrokerRecord(broker_id):
             return broker_path(broker_id), _broker_value(record)
-        case BrokerAdmitted(broker_id, epoch):
-            return admitted_path(broker_id), _dump(version=1, epoch=epoch)
+        case BrokerAdmitted(broker_id, epoch, incarnation):
+            return admitted_path(broker_id), _dump(version=1, epoch=epoch, incarnation=incarnation)
         case ControllerRecord(broker_id, epoch):
             return CONTROLLER, _dump(version=1, brokerid=broker_id, epoch=epoch)
 
@@ -106,7 +106,10 @@ def record_of(change: Change) -> Record | None:
             return _broker_record(broker, change.node) if change.node else BrokerRemoved(broker)
         case ["brokers", "admitted", broker_id]:
             broker = int(broker_id)
-            return BrokerAdmitted(broker, value["epoch"]) if (value := _load(change)) else BrokerForgotten(broker)
+            value = _load(change)
+            if value is None:
+                return BrokerForgotten(broker)
+            return BrokerAdmitted(broker, value["epoch"], value.get("incarnation", ""))
         case ["controller"]:
             value = _load(change)
             return ControllerRecord(value["brokerid"], value["epoch"]) if value else ControllerRemoved()

@@ -60,6 +60,7 @@ from runnel.runtime.replication_throttle import ReplicationThrottle
 from runnel.runtime.transaction_coordinator import TransactionCoordinators
 from runnel.runtime.transaction_marker import MarkerSender
 from runnel.runtime.transaction_verification import TransactionVerification
+from runnel.storage.checkpoint import CleanStop
 from runnel.storage.error import StorageError
 from runnel.storage.folder_identity import find_new_folders, read_identity, write_identity
 from runnel.storage.fs import FileSystem, RealFileSystem
@@ -244,7 +245,7 @@ class Broker:
     async def join(self) -> None:
         """Become a member of the cluster; the broker leads from here on."""
         try:
-            await self.membership.join(self.endpoints or self._configured_endpoints(), self._clean_epoch())
+            await self.membership.join(self.endpoints or self._configured_endpoints(), self._clean_stop())
             spawn = asyncio.get_running_loop().create_task
             self._tasks += [spawn(task) for task in self.membership.tasks()]
             await self.membership.admitted()
@@ -277,7 +278,7 @@ class Broker:
         with ThreadPoolExecutor(SYNCING_LOGS_MAX, thread_name_prefix="runnel-closing") as closing:
             for log_dir in self.log_dirs:
                 try:
-                    log_dir.close(broker_epoch=self._epoch_to_mark(), spread=closing.map)
+                    log_dir.close(stop=self._stop_to_mark(), spread=closing.map)
                 except StorageError as error:
                     log.error("%s could not be closed cleanly: %s", log_dir.path, error)
         self.log_dirs = []
@@ -321,17 +322,16 @@ class Broker:
         while ends := {partition.flush_end for partition in self.replicas.all()} - {None}:
             await asyncio.wait([end for end in ends if end is not None])
 
-    def _clean_epoch(self) -> int | None:
-        """The admission in which all folders were stopped cleanly, None if they were not or do not agree."""
-        epochs = {log_dir.clean_epoch for log_dir in self.log_dirs}
-        return epochs.pop() if len(epochs) == 1 else None
+    def _clean_stop(self) -> CleanStop | None:
+        """The clean stop of all folders, None if there was none or they do not agree."""
+        stops = {log_dir.clean_stop for log_dir in self.log_dirs}
+        return stops.pop() if len(stops) == 1 else None
 
-    def _epoch_to_mark(self) -> int:
-        """What a clean stop writes on the folders; what they carried before, if the broker never joined."""
-        if self._tasks and self.membership.registration.was_registered:
-            return self.membership.registration.clean_epoch
-        epoch = self._clean_epoch()
-        return UNCLEAN if epoch is None else epoch
+    def _stop_to_mark(self) -> CleanStop:
+        """What a clean stop writes on the folders; what they carried before, if the broker never tried to join."""
+        if self._tasks and self.membership.registration.has_begun:
+            return self.membership.registration.clean_stop
+        return self._clean_stop() or CleanStop(UNCLEAN)
 
     def _configured_endpoints(self) -> tuple[Endpoint, ...]:
         """Where the broker will be found, as far as the configuration says."""

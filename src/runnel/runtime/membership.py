@@ -18,6 +18,7 @@ from runnel.runtime.election import ControllerElection
 from runnel.runtime.error import NotAdmitted
 from runnel.runtime.registration import Registration
 from runnel.runtime.settlement import Settlement
+from runnel.storage.checkpoint import CleanStop
 
 log = logging.getLogger("runnel.runtime")
 
@@ -49,10 +50,10 @@ class Membership:
         self.settlement.on_records(records)
         self._changed.set()
 
-    async def join(self, endpoints: Sequence[Endpoint], clean_epoch: int | None) -> None:
-        """Register, and be the controller if there is none; `clean_epoch` is what the folders carry from their stop."""
+    async def join(self, endpoints: Sequence[Endpoint], clean_stop: CleanStop | None) -> None:
+        """Register, and be the controller if there is none; `clean_stop` is what the folders carry."""
         wait_ms = self._config().initial_broker_registration_timeout_ms
-        await self.registration.register(endpoints, clean_epoch, wait_ms)
+        await self.registration.register(endpoints, clean_stop, wait_ms)
         await self.election.stand_while_vacant()
         while self.election.is_controller and not self.registration.is_admitted:
             # Without a connection settling fails before anything else runs, and the connection would never come.

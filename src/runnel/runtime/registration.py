@@ -4,6 +4,9 @@ The registration's epoch is the number of the transaction that made the node. It
 which is to say that it has lost nothing since the controller admitted it last: either it stopped cleanly and its
 folders carry the epoch in which it was admitted, or it never stopped and only its session ended. Who cannot say so
 loses its place in every ISR before it is admitted again (KIP-966).
+
+A process may stop before it hears that it was admitted, or even that it was registered. So admissions and folders
+also carry its incarnation: what the admitted process itself left behind is clean, whatever its epoch was.
 """
 
 import asyncio
@@ -16,8 +19,12 @@ from runnel.coordination.cluster import ClusterMetadata
 from runnel.coordination.store import BadVersionError, NodeExistsError, NoNodeError, OutcomeUnknown
 from runnel.machines.controller.record import UNREGISTERED, BrokerRecord, BrokerRemoved, Endpoint, Record
 from runnel.runtime.error import DuplicateBroker
+from runnel.storage.checkpoint import CleanStop
 
 log = logging.getLogger("runnel.runtime")
+
+NEVER = -1
+"""In the place of the epoch in which a broker was admitted: it was not yet."""
 
 UNCLEAN = -2
 """In the place of the epoch in which a broker was admitted: it cannot say that it lost nothing."""
@@ -30,10 +37,11 @@ class Registration:
         self._metadata = metadata
         self._broker_id = broker_id
         self._wanted = BrokerRecord(broker_id, 0, rack=rack, incarnation=uuid4().hex)
-        # The admission since which nothing has been lost.
+        # What the folders carried at the start, and the admission since which nothing has been lost.
+        self._found_stop: CleanStop | None = None
         self._clean_epoch = UNCLEAN
-        self._last_epoch: int | None = None
         self._was_admitted = False
+        self.has_begun = False
         self._moved = asyncio.Event()
 
     @property
@@ -43,34 +51,27 @@ class Registration:
         return record if record is not None and record.incarnation == self._wanted.incarnation else None
 
     @property
-    def was_registered(self) -> bool:
-        """Whether this process has ever been registered."""
-        return self._last_epoch is not None
-
-    @property
     def is_admitted(self) -> bool:
         """Whether the controller has dealt with the registration."""
         return self.record is not None and self._metadata.image.is_live(self._broker_id)
 
     @property
-    def clean_epoch(self) -> int:
+    def clean_stop(self) -> CleanStop:
         """What a clean stop now may write on the folders: the admission since which nothing has been lost."""
         self._take_note()
-        return self._clean_epoch
+        return CleanStop(self._clean_epoch, self._wanted.incarnation)
 
-    async def register(self, endpoints: Sequence[Endpoint], clean_epoch: int | None, wait_ms: float) -> None:
-        """Register for the first time; `clean_epoch` is what the folders carry, None if they cannot say.
+    async def register(self, endpoints: Sequence[Endpoint], found: CleanStop | None, wait_ms: float) -> None:
+        """Register for the first time; `found` is what the folders carry, None if they cannot say.
 
         Waits for the session of an earlier process to end, and raises `DuplicateBroker` if it does not.
         """
         self._wanted = replace(self._wanted, endpoints=tuple(endpoints))
-        admitted = self._metadata.image.admitted.get(self._broker_id)
-        # A broker that was never admitted is in no ISR, or comes from a time before there were admissions.
-        if clean_epoch is not None and admitted in (None, clean_epoch):
-            self._clean_epoch = -1 if admitted is None else admitted
+        self._found_stop = found
+        self.has_begun = True
         try:
             async with asyncio.timeout(wait_ms / 1000):
-                await self._register(self._is_clean())
+                await self._register()
         except TimeoutError:
             other = self._metadata.image.brokers.get(self._broker_id)
             raise DuplicateBroker(
@@ -92,7 +93,7 @@ class Registration:
                     self._broker_id,
                 )
                 return
-            await self._register(self._is_clean())
+            await self._register()
 
     def _is_sent_away(self) -> bool:
         """Whether the end of the registration is not only that of a session: the admission is gone, too."""
@@ -120,25 +121,26 @@ class Registration:
 
     def _is_clean(self) -> bool:
         """Whether nothing has been lost since the admission that the controller knows of."""
-        admitted = self._metadata.image.admitted.get(self._broker_id)
-        return self.clean_epoch == (-1 if admitted is None else admitted)
+        admitted = self._metadata.image.admitted.get(self._broker_id, NEVER)
+        return self.clean_stop.broker_epoch == admitted
 
     def _take_note(self) -> None:
-        record = self.record
-        if record is not None:
-            self._last_epoch = record.epoch
-        if self._last_epoch is not None and self._metadata.image.admitted.get(self._broker_id) == self._last_epoch:
-            self._clean_epoch = self._last_epoch
+        image = self._metadata.image
+        admitted = image.admitted.get(self._broker_id, NEVER)
+        incarnation = image.admitted_incarnations.get(self._broker_id, "")
+        if incarnation == self._wanted.incarnation:
+            self._clean_epoch = admitted
             self._was_admitted = True
+        elif self._found_stop is not None and _is_after(self._found_stop, admitted, incarnation):
+            self._clean_epoch = admitted
 
-    async def _register(self, is_clean: bool) -> None:
-        wanted = replace(self._wanted, is_clean=is_clean)
+    async def _register(self) -> None:
         is_told = False
         while self.record is None:
             other = self._metadata.image.brokers.get(self._broker_id)
             try:
                 if other is None:
-                    await self._metadata.commit([wanted])
+                    await self._metadata.commit([replace(self._wanted, is_clean=self._is_clean())])
                     continue
             except NodeExistsError:
                 continue
@@ -151,6 +153,14 @@ class Registration:
             await self._moved.wait()
             self._moved.clear()
         self._take_note()
+
+
+def _is_after(stop: CleanStop, admitted: int, incarnation: str) -> bool:
+    """Whether this admission was the last one before a clean stop, or there was none.
+
+    A broker that was never admitted is in no ISR, or comes from a time before there were admissions.
+    """
+    return admitted in (NEVER, stop.broker_epoch) or bool(incarnation and incarnation == stop.incarnation)
 
 
 def _address(record: BrokerRecord | None) -> str:

@@ -9,6 +9,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from runnel.storage.fs import FileSystem, write_atomically
@@ -92,21 +93,36 @@ def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:
     return None
 
 
-def write_clean_mark(fs: FileSystem, directory: str, broker_epoch: int) -> None:
-    """Say that everything in the folder was flushed; the broker epoch is KIP-966's proof of it."""
-    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-    write_atomically(fs, os.path.join(directory, CLEAN_FILE_NAME), content.encode())
+class CleanStop(NamedTuple):
+    """By which a folder proves what was not lost: the broker epoch, as in KIP-966, and the process that stopped."""
+
+    broker_epoch: int = -1
+    incarnation: str = ""
 
 
-def read_clean_epoch(fs: FileSystem, directory: str) -> int | None:
-    """The broker epoch in the mark of a clean stop; -1 for a mark without one, None where there is no mark."""
+UNKNOWN_STOP = CleanStop()
+"""That of a broker that belongs to no cluster."""
+
+
+def write_clean_mark(fs: FileSystem, directory: str, stop: CleanStop) -> None:
+    """Say that everything in the folder was flushed. Kafka passes over what it does not know in the mark."""
+    content: dict[str, int | str] = {"version": 0, "brokerEpoch": stop.broker_epoch}
+    if stop.incarnation:
+        content["incarnation"] = stop.incarnation
+    data = json.dumps(content, separators=(",", ":")).encode()
+    write_atomically(fs, os.path.join(directory, CLEAN_FILE_NAME), data)
+
+
+def read_clean_mark(fs: FileSystem, directory: str) -> CleanStop | None:
+    """What the mark of a clean stop says, None where there is no mark."""
     data = fs.read_file(os.path.join(directory, CLEAN_FILE_NAME))
     if data is None:
         return None
     try:
-        return int(json.loads(data)["brokerEpoch"])
+        content = json.loads(data)
+        return CleanStop(int(content["brokerEpoch"]), str(content.get("incarnation", "")))
     except (ValueError, TypeError, KeyError):
-        return -1  # Kafka's own mark was an empty file for long
+        return UNKNOWN_STOP  # Kafka's own mark was an empty file for long
 
 
 def take_clean_mark(fs: FileSystem, directory: str) -> bool:

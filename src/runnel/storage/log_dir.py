@@ -17,7 +17,9 @@ from runnel.storage.checkpoint import (
     HIGH_WATERMARK_FILE_NAME,
     LOG_START_FILE_NAME,
     RECOVERY_POINT_FILE_NAME,
-    read_clean_epoch,
+    UNKNOWN_STOP,
+    CleanStop,
+    read_clean_mark,
     read_known_offsets,
     read_offsets,
     read_topic_id,
@@ -84,7 +86,7 @@ class LogDir:
         self.logs: dict[TopicPartition, Log] = {}
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.was_clean = False
-        self.clean_epoch: int | None = None  # of the broker at its last stop, if that was clean
+        self.clean_stop: CleanStop | None = None  # what the last stop left, if it was clean
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
@@ -118,7 +120,7 @@ class LogDir:
             fs.make_directory(path)
             fs.sync_directory(os.path.dirname(os.path.abspath(path)))
         log_dir = cls(Folder(fs, path, handles), clock, new_id, lock_folder(fs, path))
-        log_dir.clean_epoch = read_clean_epoch(fs, path)
+        log_dir.clean_stop = read_clean_mark(fs, path)
         log_dir.was_clean = take_clean_mark(fs, path)
         log_dir._load(config_of)
         return log_dir
@@ -360,7 +362,7 @@ class LogDir:
             here = {key: offset for key, offset in offsets.items() if key in self.logs}
             self._write_file(HIGH_WATERMARK_FILE_NAME, here)
 
-    def close(self, *, clean: bool = True, broker_epoch: int = -1, spread: Spread = map) -> None:
+    def close(self, *, clean: bool = True, stop: CleanStop = UNKNOWN_STOP, spread: Spread = map) -> None:
         """Close every log. Only when all of it reached the disk is the stop marked as clean.
 
         A failure is logged and raised at the end, after every log was closed that could be.
@@ -371,7 +373,7 @@ class LogDir:
             if clean and failure is None:
                 self._folder.check()
                 self.checkpoint()
-                write_clean_mark(self._folder.fs, self.path, broker_epoch)
+                write_clean_mark(self._folder.fs, self.path, stop)
         finally:
             self._lock = None
         if failure is not None:

@@ -5,6 +5,8 @@ from uuid import UUID
 import pytest
 
 from runnel.storage.checkpoint import (
+    CleanStop,
+    read_clean_mark,
     read_offsets,
     read_properties,
     read_topic_id,
@@ -80,7 +82,7 @@ def test_a_broken_topic_id_is_none(fs: MemoryFileSystem, data: bytes | None) -> 
 
 def test_the_clean_mark_is_taken_once(fs: MemoryFileSystem) -> None:
     assert not take_clean_mark(fs, "/data")
-    write_clean_mark(fs, "/data", 12)
+    write_clean_mark(fs, "/data", CleanStop(12))
     assert fs.read_file("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":12}'
     assert take_clean_mark(fs, "/data")
     assert not take_clean_mark(fs, "/data")
@@ -88,6 +90,19 @@ def test_the_clean_mark_is_taken_once(fs: MemoryFileSystem) -> None:
     fs.sync_directory("/")
     fs.lose_power()
     assert not take_clean_mark(fs, "/data")
+
+
+@pytest.mark.parametrize("stop", [CleanStop(12), CleanStop(-2, "of a process")])
+def test_the_clean_mark_says_who_stopped(fs: MemoryFileSystem, stop: CleanStop) -> None:
+    assert read_clean_mark(fs, "/data") is None
+    write_clean_mark(fs, "/data", stop)
+    assert read_clean_mark(fs, "/data") == stop
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"brokerEpoch":"x"}', b"[]"])
+def test_a_mark_that_says_nothing_is_still_one(fs: MemoryFileSystem, data: bytes) -> None:
+    fs.write_file("/data/.kafka_cleanshutdown", data)
+    assert read_clean_mark(fs, "/data") == CleanStop()
 
 
 def test_properties(fs: MemoryFileSystem) -> None:

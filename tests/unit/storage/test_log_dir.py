@@ -9,6 +9,7 @@ import pytest
 
 from runnel.base.clock import SystemClock
 from runnel.base.invariant import InvariantError
+from runnel.storage.checkpoint import CleanStop
 from runnel.storage.error import StorageError
 from runnel.storage.fs import RealFileSystem
 from runnel.storage.log_config import LogConfig
@@ -116,7 +117,7 @@ def test_a_clean_stop_is_marked_once_and_reads_nothing_at_the_next_start(fs, ben
         log = log_dir.create("t", partition, TOPIC_ID, SMALL)
         for _ in range(20):
             bench.append(log, b"v")
-    log_dir.close(broker_epoch=3)
+    log_dir.close(stop=CleanStop(3))
     assert fs.exists("/data/.kafka_cleanshutdown")
     fs.kill()
     reopened = open_dir()

@@ -60,6 +60,7 @@ class ClusterImage:
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerRecord] = {}
         self.admitted: dict[int, int] = {}
+        self.admitted_incarnations: dict[int, str] = {}
         self.controller_id = NO_BROKER
         self.controller_epoch = 0
         self.topics: dict[str, Topic] = {}
@@ -137,10 +138,12 @@ class ClusterImage:
                 self.brokers[broker_id] = record
             case BrokerRemoved(broker_id):
                 self.brokers.pop(broker_id, None)
-            case BrokerAdmitted(broker_id, epoch):
+            case BrokerAdmitted(broker_id, epoch, incarnation):
                 self.admitted[broker_id] = epoch
+                self.admitted_incarnations[broker_id] = incarnation
             case BrokerForgotten(broker_id):
                 self.admitted.pop(broker_id, None)
+                self.admitted_incarnations.pop(broker_id, None)
             case ControllerRecord(broker_id, epoch):
                 self.controller_id, self.controller_epoch = broker_id, epoch
             case ControllerRemoved():

@@ -128,10 +128,11 @@ UNREGISTERED = -4
 
 @dataclass(frozen=True, slots=True)
 class BrokerAdmitted:
-    """The controller has dealt with the registration of this epoch; only now may the broker lead."""
+    """The controller has dealt with the registration of this epoch, by this process; only now may the broker lead."""
 
     broker_id: int
     epoch: int
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def settle(image: ClusterImage, rule_of: RuleOf, names: Iterable[str] | None = N
     if group:
         yield group
     if arrived and image.brokers == brokers:
-        yield [BrokerAdmitted(broker.broker_id, broker.epoch) for broker in arrived]
+        yield [BrokerAdmitted(broker.broker_id, broker.epoch, broker.incarnation) for broker in arrived]
     yield from remove_hidden(image)
 
 
