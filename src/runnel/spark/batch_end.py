@@ -1,7 +1,7 @@
 """How a driver ends a micro-batch that was written in transactions; `decision` says by which rules."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from runnel.client.transaction_state import PreparedTransaction
@@ -33,8 +33,8 @@ class Desk(Protocol):
         """Whether nobody has looked for remains for a while."""
         ...
 
-    def abort_remains(self, decided: Decision | None) -> int:
-        """Abort what tasks of the sink have open and nobody decided for; how many there were."""
+    def find_remains(self, decided: Decision | None, names: Iterable[str] = ()) -> Sequence[PreparedTransaction]:
+        """What tasks of the sink have open beside what was decided and what has one of these ids."""
         ...
 
 
@@ -42,16 +42,18 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
     """Have a batch in the output, once and for all."""
     found = desk.take()
     plan = plan_commit(found, offer)
-    if plan.decision is not None:
-        desk.decide(plan.decision)
+    remains: Sequence[PreparedTransaction] = ()
+    if plan.is_search_due or desk.is_search_due():
+        remains = desk.find_remains(found, [offered.transactional_id for offered in offer.transactions])
+    # Who still can decide has not been succeeded, so none of the remains is one that a later driver may decide for.
+    if (decision := plan.decision or (found if remains else None)) is not None:
+        desk.decide(decision)
     if found is not None and found.batch_id >= offer.batch_id:
         log.warning("batch %d of %s had been written before", offer.batch_id, offer.sink)
     desk.end(plan.commit, commit=True)
-    desk.end(plan.abort, commit=False)
-    if plan.is_search_due or desk.is_search_due():
-        count = desk.abort_remains(plan.decision or found)
-        if count:
-            log.warning("%s had left %d transactions open, which are aborted", offer.sink, count)
+    desk.end((*plan.abort, *remains), commit=False)
+    if remains:
+        log.warning("%s had left %d transactions open, which were aborted", offer.sink, len(remains))
 
 
 def settle(desk: Desk) -> None:
@@ -59,8 +61,7 @@ def settle(desk: Desk) -> None:
     found = desk.take()
     if found is not None:
         desk.end(desk.find_open(found.transactions), commit=True)
-    # What has an id that was decided about, and is open still, belongs to a later batch.
-    desk.abort_remains(None)
+    desk.end(desk.find_remains(None), commit=False)
 
 
 def abort_batch(desk: Desk, offer: Offer) -> None:

@@ -11,9 +11,10 @@ task can end a transaction that was decided. Who may decide is settled by a tran
 query takes it before it looks for a decision, so one that was thought dead cannot decide any more.
 
 What nobody decided for stays open until somebody ends it, since prepared transactions have no time-out. So the first
-decision of each run, and each one after an attempt that failed, is followed by a search for such remains. Not every
+decision of each run, and each one after an attempt that failed, goes with a search for such remains. Not every
 attempt is reported: of two that run at the same time the slower one is killed, stages are run again, and executors
-that were given up go on. So there is also a search from time to time.
+that were given up go on. So there is also a search from time to time. Remains are looked for before a decision and
+aborted after it: a driver that has been succeeded meanwhile cannot decide, and leaves alone what its successor has.
 """
 
 import json
@@ -73,7 +74,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a driver does about a batch, in this order: write the decision, commit, abort, look for remains."""
+    """What a driver does about a batch, in this order: look for remains, write the decision, commit, abort."""
 
     decision: Decision | None
     commit: tuple[PreparedTransaction, ...]

@@ -4,7 +4,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -102,44 +102,45 @@ class TransactionDesk:
 
     def find_open(self, transactions: Sequence[PreparedTransaction]) -> list[PreparedTransaction]:
         """Those that have not ended; the id of one that has may be in another transaction by now."""
-        try:
-            described = self._admin.describe_transactions([name for name, *_ in transactions])
-        except (ClientError, RemoteProtocolError) as error:
-            raise self._explain("found", error) from None
-        found = []
-        for prepared in transactions:
-            outcome = described[prepared.transactional_id]
-            if isinstance(outcome, ApiError):
-                if outcome.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                    raise self._explain("found", outcome)
-            elif outcome.state == OPEN and (outcome.producer_id, outcome.producer_epoch) == prepared[1:]:
-                found.append(prepared)
-        return found
+        found = set(self._look([name for name, *_ in transactions]))
+        return [prepared for prepared in transactions if prepared in found]
 
     def is_search_due(self) -> bool:
         """Whether nobody has looked for remains for a while."""
         at_s = self._searched_at_s
         return at_s is None or (time.monotonic() - at_s) * 1000 >= SPARK_SEARCH_INTERVAL_MS
 
-    def abort_remains(self, decided: Decision | None) -> int:
-        """Abort what tasks of the sink have open and nobody decided for; how many there were."""
-        kept = set() if decided is None else {transaction.transactional_id for transaction in decided.transactions}
+    def find_remains(self, decided: Decision | None, names: Iterable[str] = ()) -> list[PreparedTransaction]:
+        """What tasks of the sink have open beside what was decided and what has one of these ids."""
         try:
             listed = self._admin.list_transactions(states=[OPEN], pattern=re.escape(task_names(self._sink)) + ".*")
-            names = [found.transactional_id for found in listed if found.transactional_id not in kept]
-            for outcome in self._admin.fence_producers(names).values():
-                if isinstance(outcome, ApiError):
-                    raise outcome
         except (ClientError, ApiError, RemoteProtocolError) as error:
             raise self._explain("cleaned up", error) from None
+        known = set(names)
+        found = self._look([each.transactional_id for each in listed if each.transactional_id not in known])
         self._searched_at_s = time.monotonic()
-        return len(names)
+        return found if decided is None else [each for each in found if each not in decided.transactions]
 
     def close(self) -> None:
         """Let go of the brokers."""
         if self._producer is not None:
             self._producer.close(0)
         self._admin.close()
+
+    def _look(self, names: Sequence[str]) -> list[PreparedTransaction]:
+        """What is open under these ids."""
+        try:
+            outcomes = self._admin.describe_transactions(names)
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            raise self._explain("looked for", error) from None
+        found = []
+        for name, outcome in outcomes.items():
+            if not isinstance(outcome, ApiError):
+                if outcome.state == OPEN:
+                    found.append(PreparedTransaction(name, outcome.producer_id, outcome.producer_epoch))
+            elif outcome.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise self._explain("looked for", outcome)
+        return found
 
     def _end(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         try:

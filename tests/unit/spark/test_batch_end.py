@@ -1,13 +1,13 @@
 """Micro-batches that are written exactly once, whoever crashes when: in a world of plain dictionaries."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.batch_end import abort_batch, commit_batch
+from runnel.spark.batch_end import abort_batch, commit_batch, settle
 from runnel.spark.decision import Decision, Offer, UnreadableDecision, plan_commit
 from runnel.spark.error import WriteError
 from runnel.spark.transaction_name import TaskNames, task_names
@@ -82,11 +82,14 @@ class FakeDesk:
     def is_search_due(self) -> bool:
         return False
 
-    def abort_remains(self, decided: Decision | None) -> int:
-        kept = set() if decided is None else set(decided.transactions)
-        remains = [transaction for transaction in self.brokers.open if transaction not in kept]
-        self.end(remains, commit=False)
-        return len(remains)
+    def find_open(self, transactions: Sequence[PreparedTransaction]) -> list[PreparedTransaction]:
+        self._step()
+        return [transaction for transaction in transactions if transaction in self.brokers.open]
+
+    def find_remains(self, decided: Decision | None, names: Iterable[str] = ()) -> list[PreparedTransaction]:
+        self._step()
+        kept = () if decided is None else decided.transactions
+        return [each for each in self.brokers.open if each not in kept and each.transactional_id not in [*names]]
 
 
 def run_query(brokers: Brokers, batch_count: int, crashes: Sequence[int | None]) -> None:
@@ -148,10 +151,37 @@ def test_a_batch_that_was_decided_is_not_taken_back_when_its_commit_fails() -> N
     brokers = Brokers()
     offer = Offer("q", "r", 0, tuple(brokers.prepare(0, "r", task) for task in range(2)))
     with pytest.raises(Crash):
-        commit_batch(FakeDesk(brokers, 4), offer)
+        commit_batch(FakeDesk(brokers, 5), offer)
     assert brokers.decision is not None
     abort_batch(FakeDesk(brokers), offer)
     assert brokers.aborted == set()
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_driver_that_was_succeeded_aborts_nothing(is_empty: bool) -> None:
+    """One that was late looked for remains after its decision, and found what its successor had prepared by then."""
+    brokers = Brokers()
+    run_query(brokers, 1, [])
+    transactions: list[PreparedTransaction] = []
+
+    class LateDesk(FakeDesk):
+        def find_remains(self, decided: Decision | None, names: Iterable[str] = ()) -> list[PreparedTransaction]:
+            FakeDesk(self.brokers).take()
+            transactions.extend(brokers.prepare(2, "r2", task) for task in range(2))
+            return super().find_remains(decided, names)
+
+    offered = () if is_empty else (brokers.prepare(1, "r1", 0),)
+    with pytest.raises(AssertionError, match="a driver decides that was succeeded"):
+        commit_batch(LateDesk(brokers), Offer("q", "r1", 1, offered))
+    assert set(transactions) <= set(brokers.open)
+
+
+def test_a_query_is_settled() -> None:
+    brokers = Brokers()
+    decided, undecided = (brokers.prepare(0, "r", task) for task in range(2))
+    brokers.decision = Decision(0, "r", (decided,))
+    settle(FakeDesk(brokers))
+    assert (brokers.committed, brokers.aborted, brokers.open) == ([(0, decided)], {undecided}, {})
 
 
 def test_what_was_decided_counts_and_not_what_was_written_again() -> None:

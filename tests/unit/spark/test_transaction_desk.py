@@ -172,6 +172,23 @@ def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: Clien
     assert query.seen() == [b"kept"]
 
 
+def test_a_driver_that_was_succeeded_ends_nothing_that_has_begun_since(broker: Broker, client: ClientSettings) -> None:
+    """Remains were ended by their ids alone, which the workers of its successor had in use again."""
+    query = Query(broker, client, "late")
+    again = query.write("r2", 0, b"again")
+    late = TransactionDesk(client, query.sink)
+    late.take()
+    remains = late.find_remains(None)
+    assert remains == [again]
+    query.commit("r2", 0, again)
+    transaction = query.write("r2", 1, b"next")
+    assert transaction.transactional_id == again.transactional_id
+    late.end(remains, commit=False)
+    late.close()
+    query.commit("r2", 1, transaction)
+    assert (query.seen(), query.left_open()) == ([b"again", b"next"], [])
+
+
 def test_a_batch_that_failed_is_taken_back(broker: Broker, client: ClientSettings) -> None:
     query = Query(broker, client, "failed")
     transaction = query.write("r", 0, b"gone")
