@@ -202,6 +202,8 @@ class Outbox:
                     leader_id = leader_of(queue.target)
                     if leader_id == NO_LEADER:
                         drained.leaderless_topics.add(queue.target.topic)
+                    elif self.options.is_idempotent and queue.would_overtake(leader_id):
+                        pass  # somebody looks again when what is under way is settled
                     elif capacity(leader_id) and admits(queue.target):
                         self._take(queue, leader_id, sizes, identity, now_s, drained)
                 if not queue.batches:
@@ -252,6 +254,7 @@ class Outbox:
             queue.sequence.assign(batch, identity)
         queue.take()
         queue.in_flight_count += 1
+        queue.leader_id = leader_id
         sizes[leader_id] = size_bytes + batch.size_bytes
         drained.requests.setdefault(leader_id, []).append(batch)
         del self._active[queue.target]  # to the end, so that every partition has its turn

@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from runnel.client.batch import Batch
+from runnel.client.metadata import NO_LEADER
 from runnel.client.sequence import PartitionSequence
 from runnel.client.topic_partition import TopicPartition
 
@@ -21,15 +22,16 @@ class OutboxOptions:
 
 
 class Queue:
-    """The batches of one partition that are not under way, and how many are."""
+    """The batches of one partition that are not under way, how many are, and to whom."""
 
-    __slots__ = ("batches", "in_flight_count", "open", "sequence", "target")
+    __slots__ = ("batches", "in_flight_count", "leader_id", "open", "sequence", "target")
 
     def __init__(self, target: TopicPartition) -> None:
         self.target = target
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
         self.in_flight_count = 0
+        self.leader_id = NO_LEADER
         self.sequence = PartitionSequence()
 
     def insert(self, batches: list[Batch]) -> None:
@@ -39,6 +41,14 @@ class Queue:
             index += 1
         for offset, batch in enumerate(batches):
             self.batches.insert(index + offset, batch)
+
+    def would_overtake(self, leader_id: int) -> bool:
+        """Whether a batch for this leader could be written before one that is still under way to another.
+
+        The later one would be taken if the first was written before and only its acknowledgement lost. When enough
+        of them have passed, nobody remembers the first one's number, and it would be written again.
+        """
+        return self.in_flight_count > 0 and self.leader_id != leader_id
 
     def take(self) -> Batch:
         """The first batch, which nothing can be added to any more."""
