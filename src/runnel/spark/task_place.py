@@ -1,6 +1,7 @@
 """Which task of which micro-batch this is, as Spark tells its Python workers."""
 
 from typing import NamedTuple
+from uuid import UUID
 
 from runnel.spark.error import WriteError
 
@@ -31,6 +32,19 @@ def task_place() -> TaskPlace:
             f"only streams are written exactly once, and this task belongs to none ({', '.join(missing)} not set). "
             "A batch that failed is not run again by itself; leave out option delivery"
         )
-    return TaskPlace(
-        str(found[_QUERY_ID]), str(found[_RUN_ID]), int(str(found[_BATCH_ID])), int(context.attemptNumber())
-    )
+    run_id = str(found[_RUN_ID])
+    if not _is_uuid(run_id):
+        # Were it the same in the next run, a batch that is run again could not be told from a second write.
+        raise WriteError(
+            f"{_RUN_ID} is {run_id!r} where a stream has the id of its run. Do not call setJobGroup in foreachBatch "
+            "where rows are written exactly once; addJobTag does no harm"
+        )
+    return TaskPlace(str(found[_QUERY_ID]), run_id, int(str(found[_BATCH_ID])), int(context.attemptNumber()))
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

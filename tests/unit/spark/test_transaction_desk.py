@@ -1,6 +1,7 @@
 """The desk of a driver, and tasks that write in transactions, at a real broker and without Spark."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -238,6 +239,18 @@ def test_a_topic_of_decisions_that_somebody_else_made_is_refused() -> None:
 
 def test_outside_of_a_task_nobody_knows_the_batch() -> None:
     with pytest.raises(WriteError, match="by tasks of Spark alone"):
+        task_place()
+
+
+def test_a_group_of_jobs_that_hides_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a group of its own in each run, a query that was killed between decision and commit was stuck for good."""
+    run_id = "7c7e2a0e-6a53-4f0b-8a43-2f1c0d4d7d11"
+    properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "4", "spark.jobGroup.id": run_id}
+    context = SimpleNamespace(getLocalProperty=properties.get, attemptNumber=lambda: 1)
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: context)
+    assert task_place() == TaskPlace("q", run_id, 4, 1)
+    properties["spark.jobGroup.id"] = "nightly"
+    with pytest.raises(WriteError, match="setJobGroup"):
         task_place()
 
 
