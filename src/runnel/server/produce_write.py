@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from runnel.machines.transaction.transaction import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.produce import ProduceResponsePartition, ProduceResponseRecordError
 from runnel.records.batch import BatchHeader
@@ -57,10 +58,10 @@ async def begin_transactions(ctx: RequestContext, transactional_id: str, writes:
         for write in writes:
             write.guard = NO_GUARD
         return
-    asking = {}
+    asking: dict[TopicPartition, list[Write]] = {}  # a request may name a partition twice
     for write in writes:
         if _begin(ctx, write, is_adding=is_adding) and write.partition is not None:
-            asking[write.partition.topic, write.partition.index] = write
+            asking.setdefault((write.partition.topic, write.partition.index), []).append(write)
     if not asking:
         return
     (identity,) = identities
@@ -68,7 +69,8 @@ async def begin_transactions(ctx: RequestContext, transactional_id: str, writes:
     question = Question(transactional_id, *identity, list(asking), is_adding, knows_abortable)
     for key, code in (await ctx.broker.verification.ask(question)).items():
         if code is not ErrorCode.NONE:
-            asking[key].refuse(_refusal(code, is_adding=is_adding))
+            for write in asking[key]:
+                write.refuse(_refusal(code, is_adding=is_adding))
 
 
 def _begin(ctx: RequestContext, write: Write, *, is_adding: bool) -> bool:

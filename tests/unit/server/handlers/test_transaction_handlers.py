@@ -14,6 +14,7 @@ from tests.unit.server.transactor import STATE, PeerTransactor, read_committed
 
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.coordinator import FindCoordinatorRequest
+from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from runnel.protocol.messages.producer import (
     DescribeProducersRequest,
     DescribeProducersRequestTopic,
@@ -108,6 +109,27 @@ async def test_one_request_holds_the_records_of_one_producer() -> None:
         reply = await client.ask(request, 11)
         codes = {partition.error_code for topic in reply.responses for partition in topic.partition_responses}
         assert codes == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+
+
+async def test_what_is_refused_is_refused_for_every_batch_of_a_partition() -> None:
+    """A request that named a partition twice had one of its batches written, whatever the coordinator said; and what
+    the coordinator does not know of, nobody ends.
+    """
+    async with desk() as client:
+        producer = await begun(client)
+        data = [
+            ProduceRequestPartition(
+                index=1,
+                records=make_batch(producer=(producer.producer_id, producer.epoch, sequence), is_transactional=True),
+            )
+            for sequence in range(2)
+        ]
+        topics = [ProduceRequestTopic(name="t", partition_data=data)]
+        request = ProduceRequest(transactional_id=producer.name, acks=-1, timeout_ms=10_000, topic_data=topics)
+        reply = await client.ask(request, 11)
+        codes = [partition.error_code for topic in reply.responses for partition in topic.partition_responses]
+        assert codes == [ErrorCode.TRANSACTION_ABORTABLE] * 2
+        assert client.broker.replicas.get("t", 1).log.log_end_offset == 0
 
 
 async def test_brokers_verify_for_several_producers_at_once() -> None:
