@@ -152,6 +152,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        """A code from a later version of the protocol says that something is wrong, as it does to Kafka's clients."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
     @property
     def retriable(self) -> bool:
         """Whether a client may hope that the same request succeeds later."""

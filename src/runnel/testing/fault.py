@@ -100,10 +100,10 @@ def _read_api(api: str | int) -> ApiKey:
 
 
 def _read_error(error: str | int) -> ErrorCode:
-    try:
-        code = ErrorCode[error.upper()] if isinstance(error, str) else ErrorCode(error)
-    except (KeyError, ValueError):
-        raise ValueError(f"Kafka has no error {error!r}") from None
+    name = error.upper() if isinstance(error, str) else ErrorCode(error).name
+    code = ErrorCode.__members__.get(name)
+    if code is None or (isinstance(error, int) and code != error):
+        raise ValueError(f"Kafka has no error {error!r}")
     if code is ErrorCode.NONE:
         raise ValueError("NONE is no error")
     return code

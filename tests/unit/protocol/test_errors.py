@@ -1,5 +1,7 @@
 """Error codes and the exceptions that carry them."""
 
+import pytest
+
 from runnel.protocol.errors import ApiError, ErrorCode
 
 
@@ -25,3 +27,13 @@ def test_an_outcome_says_its_code_and_its_reason() -> None:
     assert str(ApiError(ErrorCode.INVALID_REQUEST, "twice")) == "INVALID_REQUEST: twice"
     assert str(ApiError(ErrorCode.INVALID_REQUEST)) == "INVALID_REQUEST"
     assert ErrorCode.INVALID_REQUEST.message == "Invalid request"
+
+
+@pytest.mark.parametrize("code", [137, 9999, -7])
+def test_a_code_of_a_later_version_is_an_error_all_the_same(code: int) -> None:
+    assert ErrorCode(code) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_what_is_no_number_is_no_code() -> None:
+    with pytest.raises(ValueError, match="x"):
+        ErrorCode("x")
