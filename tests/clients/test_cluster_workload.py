@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients.roster import CLIENTS, FETCHING, Run, check_written, read_and_change, write
 from tests.faults.storm_network import Network
@@ -69,11 +67,13 @@ def test_a_leader_dies_while_a_client_writes(name: str, run: Run, cluster: Clust
         for attempt in range(ATTEMPT_COUNT_MAX):
             topic = f"dying-{attempt}-{uuid.uuid4().hex[:8]}"
             writing = pool.submit(run, "write", servers, topic)
-            leader = _leader_of_first_record(servers, topic, writing)
+            leader = _first_leader(servers, topic, writing)
             if leader is None:
                 continue
-            cluster.brokers[leader].kill()
+            # First of all it does not answer any more: a quick client would be done before it is dead.
+            cluster.brokers[leader].pause()
             is_in_the_middle = not writing.done()
+            cluster.brokers[leader].kill()
             try:
                 check_written(name, servers, topic, writing.result())
                 if is_in_the_middle:
@@ -83,17 +83,12 @@ def test_a_leader_dies_while_a_client_writes(name: str, run: Run, cluster: Clust
     pytest.fail(f"{name} was always faster than the death of a broker")
 
 
-def _leader_of_first_record(servers: str, topic: str, writing: Future[dict[str, Any]]) -> int | None:
-    """The leader of partition 0 once something is in it; None if all has been written before anybody saw that."""
+def _first_leader(servers: str, topic: str, writing: Future[dict[str, Any]]) -> int | None:
+    """The leader of partition 0 as soon as there is one; None if all has been written before anybody saw that."""
     admin = AdminClient({"bootstrap.servers": servers})
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False})
-    try:
-        while not writing.done():
-            found = admin.list_topics(timeout=WAIT_S).topics.get(topic)
-            with contextlib.suppress(KafkaException):  # some brokers hear of a topic later than others
-                if found is not None and consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)[1] > 0:
-                    return int(found.partitions[0].leader)
-        writing.result()
-        return None
-    finally:
-        consumer.close()
+    while not writing.done():
+        found = admin.list_topics(timeout=WAIT_S).topics.get(topic)
+        if found is not None and 0 in found.partitions and found.partitions[0].leader > 0:
+            return int(found.partitions[0].leader)
+    writing.result()
+    return None

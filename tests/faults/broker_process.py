@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.faults.readiness import has_output
 
 START_TIMEOUT_S = 60
 # Small segments, so that kills also hit rolls; the flush thread has something to do then.
@@ -40,7 +41,7 @@ class BrokerProcess:
         """Whether it says that it is ready before the time is up."""
         output = self._running.stdout
         assert output is not None
-        if not select.select([output], [], [], timeout_s)[0]:
+        if not has_output(output, timeout_s):
             return False
         line = output.readline()
         assert b"ready on" in line, self.log[-2000:]

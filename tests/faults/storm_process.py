@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
+from tests.faults.readiness import has_output
 from tests.faults.storm_network import Network
 
 READY_TIMEOUT_S = 90
@@ -47,8 +47,7 @@ class Member:
     def wait_until_ready(self) -> None:
         output = self._process and self._process.stdout
         assert output is not None
-        is_told = select.select([output], [], [], READY_TIMEOUT_S)[0]
-        line = output.readline() if is_told else b""
+        line = output.readline() if has_output(output, READY_TIMEOUT_S) else b""
         assert b" ready on " in line, f"{self.name}: {self.log[-3000:]}"
         self._is_ready = True
 
@@ -57,7 +56,7 @@ class Member:
         """Whether it has said so; once it has, that is not forgotten until it is launched again."""
         assert self._process is not None
         assert self._process.stdout is not None
-        if not self._is_ready and select.select([self._process.stdout], [], [], 0)[0]:
+        if not self._is_ready and has_output(self._process.stdout, 0):
             self.wait_until_ready()
         return self._is_ready
 

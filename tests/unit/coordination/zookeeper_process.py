@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.faults.readiness import has_output
 
 START_TIMEOUT_S = 60
 QUICK = {"tickTime": "200", "minSessionTimeout": "400"}
@@ -71,7 +71,7 @@ class ZooKeeperProcess:
         assert self._process is not None
         output = self._process.stdout
         assert output is not None
-        assert select.select([output], [], [], START_TIMEOUT_S)[0], f"not ready within {START_TIMEOUT_S} s"
+        assert has_output(output, START_TIMEOUT_S), f"not ready within {START_TIMEOUT_S} s"
         assert output.readline() == f"runnel: zookeeper ready on {self.address}\n".encode(), self.log[-2000:]
 
     def start(self) -> ZooKeeperProcess:
