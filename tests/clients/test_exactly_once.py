@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.cache import Unavailable
-from tests.clients.conftest import TARGET
 from tests.clients.copier_run import CLIENTS, CopyRun
-from tests.clients.raw import Wire
+from tests.clients.own_broker import need_apis, need_client, own_broker
 
 RECORD_COUNT = int(os.environ.get("COPY_RECORDS", "400"))
 PER_SECOND = 1000
@@ -31,33 +29,8 @@ pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.timeout(int(TIMEOUT
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A broker in a process of its own."""
-    if TARGET == "kafka":
-        from bench.kafka import ApacheKafka
-
-        try:
-            kafka = ApacheKafka({"offsets.topic.replication.factor": "1", **OPTIONS}).start()
-        except Unavailable as reason:
-            pytest.skip(str(reason))
-        yield kafka.bootstrap_servers
-        kafka.stop()
-    else:
-        from bench.broker import RunnelBroker
-
-        with RunnelBroker(OPTIONS) as broker:
-            yield broker.bootstrap_servers
-
-
-def _need(client: str, bootstrap: str) -> None:
-    """Skip what cannot be had here."""
-    try:
-        CLIENTS[client]()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    with Wire(bootstrap) as wire:
-        answer = wire.ask("ApiVersions", 0)
-    assert not isinstance(answer, str)
-    if not {api["api_key"] for api in answer["api_keys"]} >= TRANSACTION_APIS:
-        pytest.skip("the broker does not advertise transactions")
+    with own_broker(OPTIONS) as servers:
+        yield servers
 
 
 @pytest.mark.parametrize(
@@ -69,7 +42,8 @@ def _need(client: str, bootstrap: str) -> None:
 )
 def test_each_record_is_copied_exactly_once(client: str, bootstrap: str, tmp_path: Path) -> None:
     """One copier is killed with kill -9, and another is stopped and goes on as a zombie."""
-    _need(client, bootstrap)
+    need_client(CLIENTS[client])
+    need_apis(bootstrap, TRANSACTION_APIS, "transactions")
     name = f"copy-{uuid.uuid4().hex[:8]}"
     with CopyRun(bootstrap, client, name, tmp_path, count=RECORD_COUNT, per_second=PER_SECOND) as run:
         run.wait_until_copied(RECORD_COUNT // 4, TIMEOUT_S)

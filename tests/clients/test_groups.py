@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.cache import Unavailable
-from tests.clients.conftest import TARGET
 from tests.clients.group_run import CLIENTS, GroupRun, Plan
-from tests.clients.raw import Wire
+from tests.clients.own_broker import need_apis, need_client, own_broker
 
 RECORD_COUNT = int(os.environ.get("GROUP_RECORDS", "2000"))
 RECORDS_PER_KILL = 10_000
@@ -37,35 +35,16 @@ pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.timeout(int(TIMEOUT
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A broker in a process of its own, which bears with short sessions."""
-    if TARGET == "kafka":
-        from bench.kafka import ApacheKafka
-
-        try:
-            kafka = ApacheKafka({"offsets.topic.replication.factor": "1", **OPTIONS}).start()
-        except Unavailable as reason:
-            pytest.skip(str(reason))
-        yield kafka.bootstrap_servers
-        kafka.stop()
-    else:
-        from bench.broker import RunnelBroker
-
-        with RunnelBroker(OPTIONS) as broker:
-            yield broker.bootstrap_servers
+    with own_broker(OPTIONS) as servers:
+        yield servers
 
 
 def _need(plan: Plan, bootstrap: str) -> None:
     """Skip what cannot be had here."""
     for client in plan.clients:
-        try:
-            CLIENTS[client]()
-        except Unavailable as reason:
-            pytest.skip(str(reason))
+        need_client(CLIENTS[client])
     if plan.protocol == "consumer":
-        with Wire(bootstrap) as wire:
-            answer = wire.ask("ApiVersions", 0)
-        assert not isinstance(answer, str)
-        if all(api["api_key"] != CONSUMER_GROUP_HEARTBEAT for api in answer["api_keys"]):
-            pytest.skip("the broker does not advertise ConsumerGroupHeartbeat")
+        need_apis(bootstrap, {CONSUMER_GROUP_HEARTBEAT}, "ConsumerGroupHeartbeat")
 
 
 def _run(plan: Plan, bootstrap: str, folder: Path) -> None:
