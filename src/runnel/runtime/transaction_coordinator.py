@@ -63,8 +63,9 @@ class TransactionShard(CoordinatorShard[TransactionCoordinator, TransactionRecor
 
     def carried_out(self, decision: Decision[TransactionRecord]) -> None:
         """Send the markers of a decision once it cannot be lost any more."""
-        if isinstance(decision, TransactionDecision) and decision.markers:
-            self._send_when_committed(self._log.partition.log.log_end_offset, decision.markers)
+        if isinstance(decision, TransactionDecision) and decision.ending:
+            markers = [self.machine.end_markers(transactional_id) for transactional_id in decision.ending]
+            self._send_when_committed(self._log.partition.log.log_end_offset, markers)
 
     def _send_when_committed(self, end_offset: int, markers: list[EndMarkers]) -> None:
         if not self._is_coordinating():

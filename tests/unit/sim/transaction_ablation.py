@@ -52,7 +52,7 @@ def markers_are_forgotten() -> Iterator[None]:
 
     def forget(coordinator: TransactionCoordinator, now_ms: int) -> TransactionDecision:
         decision = on_loaded(coordinator, now_ms)
-        decision.markers.clear()
+        decision.ending.clear()
         return decision
 
     with patch.object(TransactionCoordinator, "on_loaded", forget):

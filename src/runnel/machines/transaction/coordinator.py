@@ -6,6 +6,7 @@ committed. So there is no transition between two states in which Kafka has to ho
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from runnel.base.invariant import invariant
 from runnel.machines.decision import Timer, Token
@@ -42,6 +43,14 @@ COMPLETION_RETRY_WAIT_MS = 1_000
 """How long to wait before the end of a transaction is written again, when that failed."""
 
 
+@dataclass(slots=True)
+class _Ending:
+    """A transaction that is decided and not complete."""
+
+    serial: int  # tells news of this end from news of those before
+    waiting: set[TopicPartition]  # not heard of yet
+
+
 class TransactionCoordinator:
     """All transactional ids of one partition of `__transaction_state`."""
 
@@ -52,8 +61,7 @@ class TransactionCoordinator:
         self.transactions: dict[str, Transaction] = {}
         self._take_producer_id = take_producer_id
         self._open: set[str] = set()
-        # What is decided and not complete: the serial number of the end, and the partitions not heard of yet.
-        self._ending: dict[str, tuple[int, set[TopicPartition]]] = {}
+        self._ending: dict[str, _Ending] = {}
         self._end_count = 0
 
     # The way of a transaction.
@@ -149,12 +157,25 @@ class TransactionCoordinator:
         self, now_ms: int, markers: EndMarkers, partitions: Iterable[TopicPartition]
     ) -> TransactionDecision:
         """These partitions have their marker, or are gone; when none is left the transaction is over."""
-        transactional_id = markers.transactional_id
-        serial, waiting = self._ending.get(transactional_id, (None, set[TopicPartition]()))
-        if serial != markers.serial:
+        ending = self._ending.get(markers.transactional_id)
+        if ending is None or ending.serial != markers.serial:
             return TransactionDecision()  # news of an end that is over
-        waiting.difference_update(partitions)
-        return TransactionDecision() if waiting else self._complete(now_ms, transactional_id)
+        ending.waiting.difference_update(partitions)
+        return self._complete_if_written(now_ms, markers.transactional_id)
+
+    def end_markers(self, transactional_id: str) -> EndMarkers:
+        """What is to be written about a transaction that is decided; its record has been replayed."""
+        prepared, ending = self.transactions[transactional_id], self._ending[transactional_id]
+        return EndMarkers(
+            transactional_id=transactional_id,
+            producer_id=prepared.producer_id,
+            producer_epoch=prepared.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            transaction_version=prepared.client_version,
+            is_commit=prepared.is_commit,
+            partitions=prepared.partitions,
+            serial=ending.serial,
+        )
 
     def _write(self, after: Transaction) -> TransactionDecision:
         return TransactionDecision(records=[TransactionRecord(after.transactional_id, after)])
@@ -163,26 +184,16 @@ class TransactionCoordinator:
         """Write a decision about a transaction, and have it carried out."""
         decision = self._write(prepared)
         if prepared.partitions:
-            # The record is replayed before anything else is decided, and has this number then.
-            decision.markers.append(self._new_markers(prepared, self._end_count + 1))
+            decision.ending.append(prepared.transactional_id)
         else:
             after = prepared.completed(now_ms)
             decision.records.append(TransactionRecord(after.transactional_id, after))
         return decision
 
-    def _new_markers(self, prepared: Transaction, serial: int) -> EndMarkers:
-        return EndMarkers(
-            transactional_id=prepared.transactional_id,
-            producer_id=prepared.producer_id,
-            producer_epoch=prepared.producer_epoch,
-            coordinator_epoch=self.coordinator_epoch,
-            transaction_version=prepared.client_version,
-            is_commit=prepared.is_commit,
-            partitions=prepared.partitions,
-            serial=serial,
-        )
-
-    def _complete(self, now_ms: int, transactional_id: str) -> TransactionDecision:
+    def _complete_if_written(self, now_ms: int, transactional_id: str) -> TransactionDecision:
+        ending = self._ending.get(transactional_id)
+        if ending is None or ending.waiting:
+            return TransactionDecision()
         decision = self._write(self.transactions[transactional_id].completed(now_ms))
         retry = Timer((COMPLETION, transactional_id), now_ms + COMPLETION_RETRY_WAIT_MS)
         decision.failed = lambda _: TransactionDecision(timers=[retry])
@@ -200,8 +211,8 @@ class TransactionCoordinator:
         if transaction is None:
             code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
             return DescribeTransactionsResponseTransaction(transactional_id=transactional_id, error_code=code)
-        _, waiting = self._ending.get(transactional_id, (0, transaction.partitions))
-        return describe_transaction(transaction, waiting)
+        ending = self._ending.get(transactional_id)
+        return describe_transaction(transaction, transaction.partitions if ending is None else ending.waiting)
 
     # Time and the log.
 
@@ -215,8 +226,7 @@ class TransactionCoordinator:
         if kind == TIMEOUT:
             return self._time_out(now_ms, transactional_id)
         invariant(kind == COMPLETION, f"nobody has set the timer {key}")
-        _, waiting = self._ending.get(transactional_id, (0, {("", 0)}))
-        return TransactionDecision() if waiting else self._complete(now_ms, transactional_id)
+        return self._complete_if_written(now_ms, transactional_id)
 
     def _expire(self, now_ms: int) -> TransactionDecision:
         expired = [
@@ -244,9 +254,9 @@ class TransactionCoordinator:
     def on_loaded(self, now_ms: int) -> TransactionDecision:
         """The log has been replayed to its end: what was decided is carried out."""
         decision = TransactionDecision(timers=[self._next_expiry(now_ms), self._next_timeouts(now_ms)])
-        for transactional_id, (serial, waiting) in self._ending.items():
-            if waiting:
-                decision.markers.append(self._new_markers(self.transactions[transactional_id], serial))
+        for transactional_id, ending in self._ending.items():
+            if ending.waiting:
+                decision.ending.append(transactional_id)
             else:
                 decision.timers.append(Timer((COMPLETION, transactional_id), now_ms))
         return decision
@@ -274,4 +284,4 @@ class TransactionCoordinator:
             self._open.add(transactional_id)
         elif transaction.state in PREPARED:
             self._end_count += 1
-            self._ending[transactional_id] = (self._end_count, set(transaction.partitions))
+            self._ending[transactional_id] = _Ending(self._end_count, set(transaction.partitions))

@@ -1,8 +1,9 @@
-"""What a transaction machine decides: records of `__transaction_state`, replies, timers, and markers to write.
+"""What a transaction machine decides: records of `__transaction_state`, replies, timers, and ends to carry out.
 
-Markers are sent when the records of the decision, and all before them, are committed: a decision that could still be
-lost must not be seen in any partition. They are sent again until the coordinator has heard of each partition that its
-marker is written, or that the partition is gone; when another broker coordinates, that one goes on.
+The markers of an end are asked of the machine once the records of its decision are replayed. They are sent when these,
+and all before them, are committed: a decision that could still be lost must not be seen in any partition. They are sent
+again until the coordinator has heard of each partition that its marker is written, or that the partition is gone; when
+another broker coordinates, that one goes on.
 """
 
 from dataclasses import dataclass, field
@@ -30,4 +31,4 @@ class EndMarkers:
 class TransactionDecision(decision.Decision[TransactionRecord]):
     """What is to be done for transactions; `machines.decision` says in which order, the markers come last."""
 
-    markers: list[EndMarkers] = field(default_factory=list)
+    ending: list[str] = field(default_factory=list)  # the transactional ids whose markers are to be sent

@@ -86,7 +86,7 @@ class TransactionScript:
             key, value = TRANSACTION_RECORDS.encode(record)
             self.log.append((key, value))
             self.machine.replay(record)
-        self.markers += decision.markers
+        self.markers += [self.machine.end_markers(transactional_id) for transactional_id in decision.ending]
         return decision
 
     def place(self, **values: object) -> Transaction:
