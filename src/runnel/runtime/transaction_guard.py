@@ -9,10 +9,10 @@ Until the first batch is written a guard also remembers the lowest sequence numb
 written first, the first one could never be (KIP-890).
 """
 
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import NO_SEQUENCE, BatchHeader
+from runnel.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from runnel.storage.producer_state import NO_TRANSACTION, ProducerEntry
 
 
@@ -49,13 +49,6 @@ class TransactionGuard:
         self.is_adding = is_adding
         self.begun_ms = now_ms
 
-    @classmethod
-    def none_needed(cls) -> Self:
-        """A guard that always holds, for who is not to be checked."""
-        guard = cls.__new__(cls)
-        guard.is_adding = False
-        return guard
-
     def note(self, batch: FirstBatch) -> None:
         """Take note of another batch that wants to begin the same transaction."""
         if batch.producer_epoch > self.producer_epoch:
@@ -64,8 +57,8 @@ class TransactionGuard:
             self.lowest_sequence = min(self.lowest_sequence, batch.base_sequence)
 
 
-NO_GUARD = TransactionGuard.none_needed()
-"""For batches of old producers where `transaction.partition.verification.enable` is off."""
+NO_GUARD = TransactionGuard(UnnumberedBatch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH), is_adding=False, now_ms=0)
+"""Always holds: for batches of old producers where `transaction.partition.verification.enable` is off."""
 
 
 class TransactionGuards:
