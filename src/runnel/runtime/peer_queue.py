@@ -24,10 +24,20 @@ LOST = (BrokerUnavailable, RequestTimeout, RemoteProtocolError, OSError)
 class PeerQueue(Generic[T]):
     """Items for other brokers, sent in batches, one request at a time to each."""
 
-    def __init__(self, peer_of: Callable[[int], Peer], send: Callable[[Peer, list[T]], Awaitable[None]]) -> None:
-        """`send` delivers some items and sees to what becomes of each; it raises nothing."""
+    def __init__(
+        self,
+        peer_of: Callable[[int], Peer],
+        send: Callable[[Peer, list[T]], Awaitable[None]],
+        give_back: Callable[[list[T], Exception], None],
+    ) -> None:
+        """`send` delivers some items and sees to what becomes of each.
+
+        What it raises is a bug of ours. The items are given back then, so that whoever waits for one hears of it; some
+        of them may have been delivered.
+        """
         self._peer_of = peer_of
         self._send = send
+        self._give_back = give_back
         self._waiting: dict[int, list[T]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._peers: dict[int, Peer] = {}
@@ -49,8 +59,6 @@ class PeerQueue(Generic[T]):
             await peer.close()
 
     async def _run(self, broker_id: int) -> None:
-        if broker_id not in self._peers:
-            self._peers[broker_id] = self._peer_of(broker_id)
         try:
             while waiting := self._waiting.pop(broker_id, None):
                 batch, rest = waiting[:PEER_BATCH_COUNT_MAX], waiting[PEER_BATCH_COUNT_MAX:]
@@ -62,10 +70,15 @@ class PeerQueue(Generic[T]):
 
     async def _send_batch(self, broker_id: int, batch: list[T]) -> None:
         try:
+            if broker_id not in self._peers:
+                self._peers[broker_id] = self._peer_of(broker_id)
             await self._send(self._peers[broker_id], batch)
-        except Exception:
-            # A bug costs these items, as it costs one request in a handler.
-            log.exception("what was to be told to broker %d is lost", broker_id)
+        except Exception as error:
+            try:
+                self._give_back(batch, error)
+            except Exception:
+                # What waits behind these items must not be lost with them.
+                log.exception("what was to be told to broker %d is lost", broker_id)
 
 
 def peers_of(image: ClusterImage, listener_name: str, client_id: str) -> Callable[[int], Peer]:

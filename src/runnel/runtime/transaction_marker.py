@@ -32,6 +32,9 @@ log = logging.getLogger("runnel.runtime")
 _FINISHED = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_PRODUCER_EPOCH})
 """The partition has its marker, or can have none: a later epoch of the producer is in the log already."""
 
+_DELETED = -2
+"""Stands for the leader of a partition that is not there any more."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class MarkerTask:
@@ -65,10 +68,11 @@ class MarkerSender:
         self._broker_id = broker_id
         self._image = image
         self._writer = writer
-        self._queue: PeerQueue[Part] = PeerQueue(peer_of, self._send_to_peer)
+        self._queue: PeerQueue[Part] = PeerQueue(peer_of, self._send_to_peer, self._failed)
         self._late: list[Part] = []
         self._retry: asyncio.TimerHandle | None = None
         self._told: WeakSet[MarkerTask] = WeakSet()  # of which the log file knows that they are late
+        self._failing: WeakSet[MarkerTask] = WeakSet()  # of which it knows the bug that delays them
         self._is_stopped = False
 
     def send(self, task: MarkerTask) -> None:
@@ -85,6 +89,21 @@ class MarkerSender:
     def _send(self, task: MarkerTask, partitions: Iterable[TopicPartition]) -> None:
         if self._is_stopped or not task.is_wanted():
             return
+        partitions = tuple(partitions)
+        try:
+            self._send_to_leaders(task, partitions)
+        except Exception as error:
+            self._failed([(task, partitions)], error)
+
+    def _failed(self, parts: list[Part], error: Exception) -> None:
+        """A bug of ours: it must not cost a marker, because nobody else would ever write it."""
+        for task, partitions in parts:
+            if task not in self._failing:
+                self._failing.add(task)
+                log.error("the markers of %s could not be sent", task.markers.transactional_id, exc_info=error)
+            self._send_later(task, partitions, f"{type(error).__name__}: {error}")
+
+    def _send_to_leaders(self, task: MarkerTask, partitions: Iterable[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in sorted(partitions):  # in an order that a simulation can repeat
             by_leader.setdefault(self._leader_of(partition), []).append(partition)
@@ -159,11 +178,10 @@ class MarkerSender:
         if left:
             self._send_later(task, left, ", ".join(sorted({code.name for code in left.values()})))
         if finished and task.is_wanted():
-            task.written(finished)
-
-
-_DELETED = -2
-"""Stands for the leader of a partition that is not there any more."""
+            try:
+                task.written(finished)
+            except Exception as error:
+                self._failed([(task, tuple(finished))], error)
 
 
 def _request(parts: list[Part]) -> WriteTxnMarkersRequest:

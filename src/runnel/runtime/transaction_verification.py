@@ -5,6 +5,7 @@ Where the coordinator is on this broker and nothing waits for replicas, the answ
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ from runnel.runtime.peer_queue import LOST, PeerQueue, ask_peer
 from runnel.runtime.transaction_coordinator import TransactionCoordinators
 from runnel.runtime.transaction_guard import NO_GUARD, TransactionGuard, UnnumberedBatch
 
+log = logging.getLogger("runnel.runtime")
+
 Codes = dict[TopicPartition, ErrorCode]
 
 
@@ -44,6 +47,10 @@ class Question(NamedTuple):
     def all(self, code: ErrorCode) -> Codes:
         """The same answer for every partition."""
         return dict.fromkeys(self.partitions, code)
+
+
+Asked = tuple[Question, asyncio.Future[Codes]]
+"""A question to another broker, and its answer to come."""
 
 
 class TransactionVerification:
@@ -63,7 +70,7 @@ class TransactionVerification:
         self._clock = clock
         self._image = image
         self._coordinators = coordinators
-        self._queue: PeerQueue[tuple[Question, asyncio.Future[Codes]]] = PeerQueue(peer_of, self._ask_peer)
+        self._queue: PeerQueue[Asked] = PeerQueue(peer_of, self._ask_peer, _failed)
 
     async def stop(self) -> None:
         """Ask no more."""
@@ -147,14 +154,14 @@ class TransactionVerification:
             return question.all(ErrorCode.UNKNOWN_SERVER_ERROR)
         return question.all(ErrorCode.UNKNOWN_SERVER_ERROR) | _read(response)
 
-    async def _ask_peer(self, peer: Peer, asked: list[tuple[Question, asyncio.Future[Codes]]]) -> None:
+    async def _ask_peer(self, peer: Peer, asked: list[Asked]) -> None:
         # One request cannot name a transactional id twice.
         while asked:
-            now: dict[str, tuple[Question, asyncio.Future[Codes]]] = {}
+            now: dict[str, Asked] = {}
             asked = [each for each in asked if now.setdefault(each[0].transactional_id, each) is not each]
             await self._ask_peer_once(peer, now)
 
-    async def _ask_peer_once(self, peer: Peer, asked: dict[str, tuple[Question, asyncio.Future[Codes]]]) -> None:
+    async def _ask_peer_once(self, peer: Peer, asked: dict[str, Asked]) -> None:
         request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question, _ in asked.values()])
         answers: dict[str, Codes] = {}
         code = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -169,6 +176,14 @@ class TransactionVerification:
         for transactional_id, (question, answer) in asked.items():
             if not answer.done():
                 answer.set_result(question.all(code) | answers.get(transactional_id, {}))
+
+
+def _failed(asked: list[Asked], error: Exception) -> None:
+    """A bug of ours costs these questions, as it costs one request in a handler."""
+    log.error("the coordinators of %d transactions could not be asked", len(asked), exc_info=error)
+    for question, answer in asked:
+        if not answer.done():
+            answer.set_result(question.all(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _transaction(question: Question) -> AddPartitionsToTxnRequestTransaction:

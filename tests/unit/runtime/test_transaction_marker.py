@@ -94,6 +94,7 @@ class Bench:
             HERE, self.image, cast("MarkerWriter", self.writer), lambda _: cast("Any", self.other)
         )
         self.written: set[TopicPartition] = set()
+        self.faults: list[Exception] = []  # raised when the next news come
         self.is_wanted = True
 
     def lead(self, index: int, broker_id: int) -> None:
@@ -104,6 +105,8 @@ class Bench:
         self.sender.send(MarkerTask(markers, lambda: self.is_wanted, self._hear))
 
     def _hear(self, partitions: Iterable[TopicPartition]) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
         self.written |= set(partitions)
 
     async def until_written(self, *partitions: TopicPartition) -> None:
@@ -196,3 +199,42 @@ async def test_a_later_epoch_in_the_log_needs_no_marker_any_more(caplog: pytest.
     bench.send(("t", 0))
     assert bench.written == {("t", 0)}
     assert "t-0 has a later epoch of x already" in caplog.text
+
+
+async def test_a_bug_costs_no_marker(caplog: pytest.LogCaptureFixture) -> None:
+    """What an unexpected exception hit on its way to another broker was dropped, and what had to wait with it, too:
+    nobody would ever have written these markers.
+    """
+    bench = Bench()
+    bench.lead(0, NO_BROKER)
+    bench.other.outcomes = [ValueError("a bug"), ValueError("a bug")]
+    bench.send(("t", 0), ("t", 1))
+    bench.send(("t", 0), producer_id=8)
+    await bench.until_written(("t", 1))
+    look = bench.sender._leader_of
+    looks = 0
+
+    def stumble(partition: TopicPartition) -> int:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise ValueError("another bug")
+        return look(partition)
+
+    bench.sender._leader_of = stumble  # type: ignore[method-assign]
+    bench.lead(0, HERE)
+    await bench.until_written(("t", 0), ("t", 1))
+    async with asyncio.timeout(20):
+        while len(bench.writer.asked) < 2:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.001)
+    assert len(bench.other.requests) == 3
+    assert "ValueError: a bug" in caplog.text
+
+
+async def test_a_bug_in_the_coordinator_loses_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.faults = [ValueError("a bug"), ValueError("a bug")]
+    bench.send(("t", 0))
+    await bench.until_written(("t", 0))
+    told = [record for record in caplog.records if record.exc_info is not None]
+    assert [record.getMessage() for record in told] == ["the markers of x could not be sent"], "once is enough"
