@@ -43,7 +43,7 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
     found = desk.take()
     plan = plan_commit(found, offer)
     remains: Sequence[PreparedTransaction] = ()
-    if plan.is_search_due or desk.is_search_due():
+    if plan.may_have_remains or desk.is_search_due():
         remains = desk.find_remains(found, [offered.transactional_id for offered in offer.transactions])
     # Who still can decide has not been succeeded, so none of the remains is one that a later driver may decide for.
     if (decision := plan.decision or (found if remains else None)) is not None:

@@ -74,12 +74,15 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a driver does about a batch, in this order: look for remains, write the decision, commit, abort."""
+    """What a driver does about a batch, in this order: look for remains, write the decision, commit, abort.
+
+    `may_have_remains` says that an earlier run, or an attempt that failed, may have left something open.
+    """
 
     decision: Decision | None
     commit: tuple[PreparedTransaction, ...]
     abort: tuple[PreparedTransaction, ...]
-    is_search_due: bool
+    may_have_remains: bool
 
 
 def plan_commit(found: Decision | None, offer: Offer) -> Plan:
@@ -89,16 +92,16 @@ def plan_commit(found: Decision | None, offer: Offer) -> Plan:
         raise WriteError(
             f"batch {offer.batch_id} was written to this topic already: write to a topic once in each micro-batch"
         )
-    is_search_due = offer.had_failures or found is None or found.run_id != offer.run_id
+    may_have_remains = offer.had_failures or found is None or found.run_id != offer.run_id
     if found is None or found.batch_id < offer.batch_id:
         decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
-        return Plan(decision, offer.transactions, (), is_search_due)
+        return Plan(decision, offer.transactions, (), may_have_remains)
     abort = _without(offer.transactions, found.transactions)
     if found.batch_id > offer.batch_id:
-        return Plan(None, (), abort, is_search_due)  # the checkpoint is an older one that somebody has put back
+        return Plan(None, (), abort, may_have_remains)  # the checkpoint is an older one that somebody has put back
     # Said again in the name of this run, so that a second write in the same batch is told from one that is run again.
     decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
-    return Plan(decision, found.transactions, abort, is_search_due)
+    return Plan(decision, found.transactions, abort, may_have_remains)
 
 
 def plan_abort(found: Decision | None, offer: Offer) -> tuple[PreparedTransaction, ...]:

@@ -187,7 +187,7 @@ def test_a_query_is_settled() -> None:
 def test_what_was_decided_counts_and_not_what_was_written_again() -> None:
     plan = plan_commit(Decision(4, "old", (A,)), Offer("q", "new", 4, (B, C)))
     assert (plan.decision, plan.commit, plan.abort) == (Decision(4, "new", (A,)), (A,), (B, C))
-    assert plan.is_search_due
+    assert plan.may_have_remains
 
 
 def test_a_second_write_in_the_same_batch_is_an_error() -> None:
@@ -224,8 +224,8 @@ def test_a_checkpoint_that_was_put_back_does_not_write_batches_again() -> None:
 
 def test_the_next_batch_is_decided_and_nobody_looks_for_remains_without_a_reason() -> None:
     plan = plan_commit(Decision(4, "r", (A,)), Offer("q", "r", 5, (B,)))
-    assert (plan.decision, plan.commit, plan.abort, plan.is_search_due) == (Decision(5, "r", (B,)), (B,), (), False)
-    assert plan_commit(Decision(4, "r", (A,)), Offer("q", "r", 5, (B,), had_failures=True)).is_search_due
+    assert (plan.decision, plan.commit, plan.abort, plan.may_have_remains) == (Decision(5, "r", (B,)), (B,), (), False)
+    assert plan_commit(Decision(4, "r", (A,)), Offer("q", "r", 5, (B,), had_failures=True)).may_have_remains
 
 
 def test_a_batch_without_rows_needs_no_decision() -> None:
