@@ -215,6 +215,10 @@ SPARK_RUNS_KEPT_MAX = 256
 # Spark: partitions of the topic with the decisions about micro-batches, so that queries seldom wait for each other.
 SPARK_DECISION_PARTITIONS = 8
 
+# Spark: a decision names every transaction of a micro-batch in one record, which brokers and clients take up to a
+# megabyte by default. About 7,500 tasks with rows fit.
+SPARK_DECISION_BYTES_MAX = 1_000_000
+
 # Spark: how often, at least, a driver looks for transactions that attempts of tasks have left open without a word.
 # Readers of committed records wait for as long, and a look is one request to each broker.
 SPARK_SEARCH_INTERVAL_MS = 60_000

@@ -12,6 +12,7 @@ from functools import partial
 from runnel.base.limits import (
     MIB,
     SPARK_CLUSTERS_KEPT_MAX,
+    SPARK_DECISION_BYTES_MAX,
     SPARK_DECISION_PARTITIONS,
     SPARK_ENDS_IN_FLIGHT_MAX,
     SPARK_SEARCH_INTERVAL_MS,
@@ -31,7 +32,7 @@ from runnel.spark.decision import Decision, UnreadableDecision
 from runnel.spark.error import WriteError
 from runnel.spark.plan import OffsetRange
 from runnel.spark.topic_io import topic_io
-from runnel.spark.transaction_name import driver_name, task_names
+from runnel.spark.transaction_name import driver_name, sink_name, task_names
 
 TOPIC = "_runnel_spark_decisions"
 _CONFIGS = {
@@ -81,16 +82,31 @@ class TransactionDesk:
 
     def decide(self, decision: Decision) -> None:
         """Write a decision down for good; raises if another driver has taken the desk since."""
+        value = decision.encode()
+        if len(value) > SPARK_DECISION_BYTES_MAX:
+            raise WriteError(
+                f"batch {decision.batch_id} of {self._sink} was written by {len(decision.transactions)} tasks, and the "
+                f"decision that names their transactions would take {len(value)} bytes of the "
+                f"{SPARK_DECISION_BYTES_MAX} that it may have. Write from fewer tasks: call coalesce on what is written"
+            )
+        self._write(value)
+        self._found = decision
+
+    def forget(self) -> None:
+        """Keep no decision any more: a driver that comes back takes what it had decided last for undecided."""
+        self._write(None)
+        self._found = None
+
+    def _write(self, value: bytes | None) -> None:
         producer = self._producer
         if producer is None:
             raise WriteError("nobody decides who has not taken the desk")
         try:
             with producer.transaction():
                 topic, partition = self._partition
-                producer.send(topic, decision.encode(), self._sink.encode(), partition=partition)
+                producer.send(topic, value, self._sink.encode(), partition=partition)
         except (ClientError, ApiError, RemoteProtocolError) as error:
             raise self._explain("decided", error) from None
-        self._found = decision
 
     def end(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> None:
         """End prepared transactions; those that were ended this way before stay so."""
@@ -193,6 +209,20 @@ class TransactionDesk:
 
     def _explain(self, what: str, error: Exception) -> WriteError:
         return WriteError(f"a batch of {self._sink} could not be {what}: {error}")
+
+
+def decided_sinks(settings: ClientSettings, query_id: str) -> set[str]:
+    """The sinks of a query for which there is a decision."""
+    topics = topic_io(settings.with_isolation("read_committed"))
+    partitions = [TopicPartition(TOPIC, index) for index in range(topics.partition_counts([TOPIC]).get(TOPIC, 0))]
+    found: dict[str, bool] = {}
+    for (topic, index), end in topics.offsets(dict.fromkeys(partitions, LATEST)).items():
+        wanted = OffsetRange(topic, index, 0, end or 0)
+        if wanted.size:
+            for batch in topics.read(wanted, ("key", "value"), timeout_ms=_READ_TIMEOUT_MS, loss=Loss()):
+                keys, values = (column.to_pylist() for column in batch.columns)
+                found |= {key.decode(): value is not None for key, value in zip(keys, values, strict=True)}
+    return {sink for sink, is_decided in found.items() if is_decided and sink.startswith(sink_name(query_id, None))}
 
 
 _lock = threading.Lock()

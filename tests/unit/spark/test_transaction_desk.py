@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -15,8 +16,8 @@ from runnel.spark.error import OptionError, WriteError
 from runnel.spark.option import Delivery, SinkOptions, parse_sink_options
 from runnel.spark.task_place import TaskPlace, task_place
 from runnel.spark.task_writer import write_prepared
-from runnel.spark.transaction_desk import TOPIC, TransactionDesk, open_desk
-from runnel.spark.transaction_name import sink_name
+from runnel.spark.transaction_desk import TOPIC, TransactionDesk, decided_sinks, open_desk
+from runnel.spark.transaction_name import TaskNames, sink_name
 from runnel.testing import Broker
 
 
@@ -143,6 +144,39 @@ def test_a_query_that_died_within_a_batch_is_ended_from_outside(broker: Broker, 
     assert undecided.transactional_id == committed.transactional_id
     assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 1
     assert (query.seen(), query.left_open()) == ([b"committed"], [])
+
+
+def test_a_query_that_never_comes_back_is_forgotten_when_somebody_says_so(
+    broker: Broker, client: ClientSettings
+) -> None:
+    """Nobody else can know it: also a decision that was carried out is needed until Spark has noted its batch."""
+    query, other = Query(broker, client, "gone"), Query(broker, client, "gone-too")
+    for each in (query, other):
+        each.commit("r", 0, each.write("r", 0, b"a"))
+    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
+    assert decided_sinks(client, query.name) == {query.sink}
+    query.write("r", 1, b"undecided")
+    assert runnel.spark.end_query(broker.bootstrap_servers, query.name, forget=True) == 1
+    assert (decided_sinks(client, query.name), decided_sinks(client, other.name)) == (set(), {other.sink})
+    assert (query.seen(), query.left_open()) == ([b"a"], [])
+    with open_desk(client, query.sink) as desk:
+        assert desk.take() is None
+
+
+def test_a_batch_of_too_many_tasks_says_what_to_do(broker: Broker, client: ClientSettings) -> None:
+    """The decision is one record. What the broker said of it told nobody that the number of tasks was the matter."""
+    query = Query(broker, client, "wide")
+    names = TaskNames()
+    transactions = tuple(
+        runnel.PreparedTransaction(names.take(sink_name(str(UUID(int=0)), "t"), str(UUID(int=0)), 0), 1000, 0)
+        for _ in range(10_000)
+    )
+    desk = TransactionDesk(client, query.sink)
+    desk.take()
+    desk.decide(Decision(0, "r", transactions[:7_000]))
+    with pytest.raises(WriteError, match=r"written by 10000 tasks.* coalesce"):
+        desk.decide(Decision(1, "r", transactions))
+    desk.close()
 
 
 def test_what_was_committed_so_long_ago_that_it_is_forgotten_is_no_error(
