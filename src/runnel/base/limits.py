@@ -314,6 +314,14 @@ MARKER_COMMIT_MS = 30_000
 # There may be none at the moment, and elections take longer than this.
 MARKER_RETRY_MS = 100
 
+# How long after it was decided the end of a transaction counts as late. A healthy cluster needs milliseconds; the
+# election of another leader is over by then, mostly.
+TRANSACTION_END_LATE_MS = 5_000
+
+# For how much longer than any transaction may last one has to be open in a log before its partition counts as one with
+# a late transaction; as in Kafka.
+TRANSACTION_LATE_MS = 300_000
+
 # How long what a coordinator of transactions decides may take to be on all replicas in sync before the producer is told
 # to ask again; as long as the offsets of groups may take.
 TRANSACTION_COMMIT_MS = 5_000

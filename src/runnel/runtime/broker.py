@@ -59,6 +59,7 @@ from runnel.runtime.replicas import Replicas, log_config
 from runnel.runtime.replication_throttle import ReplicationThrottle
 from runnel.runtime.transaction_coordinator import TransactionCoordinators
 from runnel.runtime.transaction_marker import MarkerSender
+from runnel.runtime.transaction_metric import ProducerGauges
 from runnel.runtime.transaction_verification import TransactionVerification
 from runnel.storage.checkpoint import CleanStop
 from runnel.storage.error import StorageError
@@ -218,6 +219,7 @@ class Broker:
             self.controller_channel.create_topic,
             self.producer_ids.take,
             MarkerSender(self.broker_id, self.image, self.marker_writer, peer_of),
+            self.metrics,
         )
         self.verification = TransactionVerification(
             self.broker_id, lambda: self.config, self.clock, self.image, self.transactions, peer_of
@@ -234,6 +236,7 @@ class Broker:
             lambda: self.config, self.clock, self.care.compacted, self.log_dirs, self._folder_worker
         )
         LogGauges(self.metrics, self.replicas.all, self.log_dirs, self.compaction)
+        ProducerGauges(self.metrics, self.replicas.all, self.clock, lambda: self.config)
         spawn = asyncio.get_running_loop().create_task
         self._tasks = [
             spawn(self.replicas.run()),

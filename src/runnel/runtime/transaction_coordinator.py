@@ -1,21 +1,22 @@
 """The transactions of this broker: a shard for each partition of `__transaction_state` that it leads."""
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 
 from runnel.base.clock import Clock
 from runnel.base.limits import TRANSACTION_COMMIT_MS
+from runnel.base.metric import Registry
 from runnel.config.broker import BrokerConfig
 from runnel.machines.controller.image import ClusterImage
 from runnel.machines.controller.topic import NewTopic
 from runnel.machines.decision import Decision, Timer, Token
 from runnel.machines.transaction.coordinator import TransactionCoordinator
-from runnel.machines.transaction.decision import EndMarkers, TransactionDecision
+from runnel.machines.transaction.decision import EndMarkers, TransactionDecision, TransactionEvent
 from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
 from runnel.machines.transaction.setting import TransactionSetting
 from runnel.machines.transaction.transaction import TopicPartition
+from runnel.protocol.errors import ErrorCode
 from runnel.records.compression import Compression
 from runnel.runtime.coordinator_log import CoordinatorLog
 from runnel.runtime.coordinator_shard import CoordinatorShard
@@ -24,25 +25,9 @@ from runnel.runtime.coordinator_topic import TRANSACTION_TOPIC, transaction_topi
 from runnel.runtime.partition import Partition
 from runnel.runtime.replicas import Replicas
 from runnel.runtime.transaction_marker import MarkerSender, MarkerTask
-
-log = logging.getLogger("runnel.runtime")
+from runnel.runtime.transaction_metric import TransactionCounters, TransactionGauges
 
 Decide = Callable[[TransactionCoordinator, int, Token], TransactionDecision]
-
-
-class TransactionCounters:
-    """Tells the log file what was loaded."""
-
-    def loaded(self, machine: TransactionCoordinator, name: str, record_count: int, duration_ms: int) -> None:
-        """A machine has been loaded from its partition."""
-        if record_count:
-            count = len(machine.transactions)
-            log.info("%s: %d records loaded, %d transactional ids, %d ms", name, record_count, count, duration_ms)
-
-    def wrote(
-        self, machine: TransactionCoordinator, records: Sequence[TransactionRecord], timer_key: tuple[str, ...] | None
-    ) -> None:
-        """Nothing is counted."""
 
 
 class TransactionShard(CoordinatorShard[TransactionCoordinator, TransactionRecord]):
@@ -60,10 +45,15 @@ class TransactionShard(CoordinatorShard[TransactionCoordinator, TransactionRecor
     ) -> None:
         super().__init__(machine, coordinator_log, clock, set_timer, counters, commit_timeout_ms)
         self._sender = sender
+        self._events = counters
 
     def carried_out(self, decision: Decision[TransactionRecord]) -> None:
-        """Send the markers of a decision once it cannot be lost any more."""
-        if isinstance(decision, TransactionDecision) and decision.ending:
+        """Count what was decided, and send its markers once it cannot be lost any more."""
+        if not isinstance(decision, TransactionDecision):
+            return
+        if decision.event is not None:
+            self._events.happened(decision.event)
+        if decision.ending:
             markers = [self.machine.end_markers(transactional_id) for transactional_id in decision.ending]
             self._send_when_committed(self._log.partition.log.log_end_offset, markers)
 
@@ -98,18 +88,32 @@ class TransactionCoordinators(CoordinatorShards[TransactionCoordinator, Transact
         create_topic: Callable[[NewTopic], Awaitable[object]],
         take_producer_id: Callable[[], int],
         sender: MarkerSender,
+        metrics: Registry,
     ) -> None:
         super().__init__(TRANSACTION_TOPIC, clock, image, replicas, create_topic)
         self._config = config
         self._worker = worker
         self._take_producer_id = take_producer_id
         self._sender = sender
-        self._counters = TransactionCounters()
+        self._counters = TransactionCounters(metrics)
+        TransactionGauges(metrics, self.loaded_machines, clock, sender.unled_count)
 
     async def stop(self) -> None:
         """Stop the clock and the markers, and send everybody away who waits."""
         await self._sender.stop()
         await super().stop()
+
+    async def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition is in the transaction; ApiError if another broker knows, or none yet."""
+        shard = self.shard(transactional_id)
+        shard.check_loaded()
+        codes = shard.machine.verify(transactional_id, producer_id, producer_epoch, partitions)
+        if ErrorCode.PRODUCER_FENCED in codes.values():
+            self._counters.happened(TransactionEvent.FENCED)
+        await shard.committed()
+        return codes
 
     def _new_topic(self, broker_count: int) -> NewTopic:
         return transaction_topic(self._config(), broker_count)

@@ -79,6 +79,10 @@ class MarkerSender:
         """Begin to send the end of a transaction, whose decision is committed."""
         self._send(task, task.markers.partitions)
 
+    def unled_count(self) -> int:
+        """How many markers wait for their partition to have a leader."""
+        return sum(self._leader_of(partition) == NO_BROKER for _, partitions in self._late for partition in partitions)
+
     async def stop(self) -> None:
         """Send no more; the next coordinator begins again."""
         self._is_stopped = True

@@ -138,13 +138,9 @@ class TransactionVerification:
         return NO_BROKER if state is None else state.leader
 
     async def _ask_here(self, question: Question) -> Codes:
-        shard = self._coordinators.shard(question.transactional_id)
         if not question.is_adding:
-            shard.check_loaded()
-            codes = shard.machine.verify(*question[:4])
-            await shard.committed()
-            return codes
-        answer = shard.ask(
+            return await self._coordinators.verify(*question[:4])
+        answer = self._coordinators.shard(question.transactional_id).ask(
             lambda machine, now_ms, token: machine.decide_add_partitions(
                 now_ms, token, *question[:4], client_version=CLIENT_VERSION_2
             )

@@ -231,6 +231,11 @@ class ProducerState:
         """The first offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
+    def oldest_open(self) -> ProducerEntry | None:
+        """The producer of the oldest open transaction."""
+        producer_id = next(iter(self._open), None)
+        return None if producer_id is None else self.entries[producer_id]
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset of a transaction that is open, or whose marker is not below the high watermark."""
         undecided = self.first_undecided_offset()

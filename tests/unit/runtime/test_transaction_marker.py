@@ -171,8 +171,10 @@ async def test_a_partition_without_a_leader_is_waited_for_and_a_deleted_one_is_n
     bench.lead(0, NO_BROKER)
     bench.send(("t", 0), ("gone", 0), ("t", 9))
     await bench.until_written(("gone", 0), ("t", 9))
+    assert bench.sender.unled_count() == 1
     await asyncio.sleep(0.01)
     bench.lead(0, HERE)
+    assert bench.sender.unled_count() == 0, "it is only late by now"
     await bench.until_written(("gone", 0), ("t", 9), ("t", 0))
     assert [record.getMessage() for record in caplog.records] == ["the end of x has to wait in t-0: nobody leads it"]
 

@@ -56,6 +56,8 @@ def test_the_lag_of_a_group_can_be_scraped(tmp_path: Path, loop: str) -> None:
         assert found[f"kafka_consumergroup_lag_sum{{{labels}}}"] == 3
         assert found['kafka_server_group_coordinator_metrics_group_count{protocol="classic"}'] == 1
         assert found["kafka_server_group_coordinator_metrics_offset_commit_count"] == 1
+        assert found['runnel_transaction_aborted_count{cause="timeout"}'] == 0
+        assert found['runnel_transactional_id_count{state="PrepareCommit"}'] == 0
 
 
 def test_nothing_listens_unless_it_is_asked_for(tmp_path: Path) -> None:

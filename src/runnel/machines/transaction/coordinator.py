@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from runnel.base.invariant import invariant
 from runnel.machines.decision import Timer, Token
 from runnel.machines.transaction import add, answer, end, init
-from runnel.machines.transaction.decision import EndMarkers, TransactionDecision
+from runnel.machines.transaction.decision import EndMarkers, TransactionDecision, TransactionEvent
 from runnel.machines.transaction.expiry import is_expired, is_timed_out
 from runnel.machines.transaction.init import TakeProducerId
 from runnel.machines.transaction.record import TransactionRecord
@@ -74,7 +74,7 @@ class TransactionCoordinator:
             init.check_request(request, self.setting)
             return self._decide_init(now_ms, token, request, version)
         except ApiError as error:
-            return TransactionDecision().reply(token, answer.refuse_init(error.code, version))
+            return _refusal(error.code).reply(token, answer.refuse_init(error.code, version))
 
     def _decide_init(
         self, now_ms: int, token: Token, request: InitProducerIdRequest, version: int
@@ -92,7 +92,7 @@ class TransactionCoordinator:
             ongoing = Identity(after.producer_id, after.producer_epoch)
             return self._write(after).reply(token, answer.accept_init(after.identity, ongoing))
         refusal = answer.refuse_init(ErrorCode.CONCURRENT_TRANSACTIONS, version)
-        return self._end(now_ms, end.fence(now_ms, transaction, self._take_producer_id)).reply(token, refusal)
+        return self._fence(now_ms, transaction, TransactionEvent.REPLACED).reply(token, refusal)
 
     def decide_add_partitions(
         self,
@@ -111,7 +111,6 @@ class TransactionCoordinator:
         AddOffsetsToTxn), CLIENT_VERSION_2 for what a broker asks on its behalf.
         """
         partitions = list(partitions)
-        after: Transaction | None = None
         code = ErrorCode.NONE
         try:
             if not transactional_id:
@@ -121,7 +120,10 @@ class TransactionCoordinator:
             after = add.add_partitions(now_ms, transaction, partitions, client_version)
         except ApiError as error:
             code = error.code
-        decision = TransactionDecision() if after is None else self._write(after)
+            decision = _refusal(code)
+        else:
+            event = None if transaction.state is ONGOING else TransactionEvent.BEGUN
+            decision = TransactionDecision() if after is None else self._write(after, event)
         return decision.reply(token, answer.answer_add(transactional_id, dict.fromkeys(partitions, code)))
 
     def verify(
@@ -148,10 +150,14 @@ class TransactionCoordinator:
                 take_producer_id=self._take_producer_id,
             )
         except ApiError as error:
-            return TransactionDecision().reply(token, answer.refuse_end(error.code, version))
-        decision = TransactionDecision() if after is None else self._end(now_ms, after)
-        identity = (after or self.transactions[request.transactional_id]).identity
-        return decision.reply(token, answer.accept_end(identity, version))
+            return _refusal(error.code).reply(token, answer.refuse_end(error.code, version))
+        before = self.transactions[request.transactional_id]
+        if after is None:
+            return TransactionDecision().reply(token, answer.accept_end(before.identity, version))
+        event = TransactionEvent.COMMITTED if request.committed else TransactionEvent.ABORTED
+        # An abort of nothing ends no transaction, although it goes the same way.
+        decision = self._end(now_ms, after, event if before.state is ONGOING else None)
+        return decision.reply(token, answer.accept_end(after.identity, version))
 
     def on_markers_written(
         self, now_ms: int, markers: EndMarkers, partitions: Iterable[TopicPartition]
@@ -177,12 +183,16 @@ class TransactionCoordinator:
             serial=ending.serial,
         )
 
-    def _write(self, after: Transaction) -> TransactionDecision:
-        return TransactionDecision(records=[TransactionRecord(after.transactional_id, after)])
+    def _write(self, after: Transaction, event: TransactionEvent | None = None) -> TransactionDecision:
+        return TransactionDecision(records=[TransactionRecord(after.transactional_id, after)], event=event)
 
-    def _end(self, now_ms: int, prepared: Transaction) -> TransactionDecision:
+    def _fence(self, now_ms: int, transaction: Transaction, event: TransactionEvent) -> TransactionDecision:
+        """Abort a transaction in its producer's place."""
+        return self._end(now_ms, end.fence(now_ms, transaction, self._take_producer_id), event)
+
+    def _end(self, now_ms: int, prepared: Transaction, event: TransactionEvent | None) -> TransactionDecision:
         """Write a decision about a transaction, and have it carried out."""
-        decision = self._write(prepared)
+        decision = self._write(prepared, event)
         if prepared.partitions:
             decision.ending.append(prepared.transactional_id)
         else:
@@ -213,6 +223,25 @@ class TransactionCoordinator:
             return DescribeTransactionsResponseTransaction(transactional_id=transactional_id, error_code=code)
         ending = self._ending.get(transactional_id)
         return describe_transaction(transaction, transaction.partitions if ending is None else ending.waiting)
+
+    @property
+    def open_count(self) -> int:
+        """How many transactions are open."""
+        return len(self._open)
+
+    @property
+    def oldest_start_ms(self) -> int | None:
+        """When the oldest of the open transactions began."""
+        return min((self.transactions[name].start_ms for name in self._open), default=None)
+
+    def late_end_count(self, before_ms: int) -> int:
+        """How many transactions were decided before that time and are not complete yet."""
+        return sum(self.transactions[name].update_ms < before_ms for name in self._ending)
+
+    @property
+    def unwritten_count(self) -> int:
+        """How many have all of their markers, and only their completion could not be written yet."""
+        return sum(not ending.waiting for ending in self._ending.values())
 
     # Time and the log.
 
@@ -247,7 +276,7 @@ class TransactionCoordinator:
         if transaction is None or not is_timed_out(now_ms, transaction):
             return TransactionDecision()  # it ended just now
         try:
-            return self._end(now_ms, end.fence(now_ms, transaction, self._take_producer_id))
+            return self._fence(now_ms, transaction, TransactionEvent.TIMED_OUT)
         except ApiError:
             return TransactionDecision()  # no producer id is left; the next look may find one
 
@@ -285,3 +314,7 @@ class TransactionCoordinator:
         elif transaction.state in PREPARED:
             self._end_count += 1
             self._ending[transactional_id] = _Ending(self._end_count, set(transaction.partitions))
+
+
+def _refusal(code: ErrorCode) -> TransactionDecision:
+    return TransactionDecision(event=TransactionEvent.FENCED if code is ErrorCode.PRODUCER_FENCED else None)

@@ -7,6 +7,7 @@ another broker coordinates, that one goes on.
 """
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from runnel.machines import decision
 from runnel.machines.transaction.record import TransactionRecord
@@ -27,8 +28,20 @@ class EndMarkers:
     serial: int  # of this end in the life of its coordinator
 
 
+class TransactionEvent(Enum):
+    """What a decision means to those who count."""
+
+    BEGUN = "begun"
+    COMMITTED = "committed"
+    ABORTED = "aborted"  # by its producer
+    TIMED_OUT = "timed out"
+    REPLACED = "replaced"  # aborted, because another producer has come
+    FENCED = "fenced"  # a request is refused, because it is not from the newest producer
+
+
 @dataclass(slots=True)
 class TransactionDecision(decision.Decision[TransactionRecord]):
     """What is to be done for transactions; `machines.decision` says in which order, the markers come last."""
 
     ending: list[str] = field(default_factory=list)  # the transactional ids whose markers are to be sent
+    event: TransactionEvent | None = None

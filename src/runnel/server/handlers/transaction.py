@@ -78,10 +78,13 @@ async def _add(
         problems = {each: code for each in partitions if (code := _problem(ctx, each)) is not ErrorCode.NONE}
         if problems:
             # One partition that cannot be added keeps out the others.
-            codes = {each: problems.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
-            return answer_add(asked.transactional_id, codes)
+            refused = {each: problems.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+            return answer_add(asked.transactional_id, refused)
         if asked.verify_only:
-            return await _verify(ctx, asked, partitions)
+            codes = await ctx.broker.transactions.verify(
+                asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions
+            )
+            return answer_add(asked.transactional_id, codes)
         return await ask_coordinator(
             ctx,
             asked.transactional_id,
@@ -98,15 +101,6 @@ async def _add(
         )
     except ApiError as error:
         return _refuse_add(asked, error.code)
-
-
-async def _verify(
-    ctx: RequestContext, asked: AddPartitionsToTxnRequestTransaction, partitions: list[TopicPartition]
-) -> AddPartitionsToTxnResponseTransaction:
-    machine = ctx.broker.transactions.machine(asked.transactional_id)
-    codes = machine.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
-    await ctx.broker.transactions.committed(asked.transactional_id)
-    return answer_add(asked.transactional_id, codes)
 
 
 def _partitions(asked: AddPartitionsToTxnRequestTransaction) -> Iterable[TopicPartition]:
