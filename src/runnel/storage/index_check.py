@@ -126,6 +126,8 @@ class TimeIndexCheck:
             entry = self._entries[number]
             yield self._finding(number, entry, f"offset {entry.offset} is after the last batch")
         last = self._entries[-1].timestamp if self._entries else -1
+        if last < 0 and self._file.unused_count:
+            last = 0  # the first of the zeros may be an entry: the first offset, with timestamp 0
         if is_complete and last < self._newest:
             yield Finding(self._path, f"ends with timestamp {last}, but the largest in the segment is {self._newest}")
 

@@ -64,6 +64,9 @@ def read_offset_entries(data: bytes, base_offset: int) -> tuple[list[OffsetEntry
 def read_time_entries(data: bytes, base_offset: int) -> tuple[list[TimeEntry], IndexFile]:
     """The entries of a `.timeindex` file."""
     file = _read(data, _TIME_ENTRY)
+    if not file.entries and file.unused_count == 1:
+        # The first offset with timestamp 0 is all zeros, too. Room is left for many entries, so this is one.
+        file = IndexFile([(0, 0)], 0, file.leftover_bytes)
     return [TimeEntry(timestamp, base_offset + relative) for timestamp, relative in file.entries], file
 
 

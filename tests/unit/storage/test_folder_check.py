@@ -158,6 +158,28 @@ def test_a_lost_index_is_found_and_a_lost_time_index_that_ends_early() -> None:
     ]
 
 
+@pytest.mark.parametrize("room_count", [0, 3])
+def test_an_entry_of_zeros_may_be_the_first_offset_with_timestamp_0(room_count: int) -> None:
+    """It was taken for room that Kafka leaves for entries, and the index said to end too early."""
+    fs = MemoryFileSystem()
+    log_dir = LogDir.open(fs, "/data", Clock(), lambda _topic: CONFIG)
+    log = log_dir.create("t", 0, UUID(int=5), CONFIG)
+    builder = BatchBuilder()
+    builder.append(0, b"k", b"v")
+    append(log, builder.build(), 0)
+    log_dir.close()
+    (name,) = names(fs, ".timeindex")
+    path = f"{DIRECTORY}/{name}"
+    assert fs.read_file(path) == bytes(12)
+    fs.write_file(path, bytes(12 * (1 + room_count)))
+    assert check(fs) == []
+    if not room_count:
+        fs.write_file(path, b"")
+        assert [finding.text for finding in check(fs)] == [
+            "ends with timestamp -1, but the largest in the segment is 0"
+        ]
+
+
 def test_aborted_transactions_that_are_missing_or_made_up_are_found() -> None:
     fs, _ = make_folder()
     path = f"{DIRECTORY}/{names(fs, '.txnindex')[0]}"
