@@ -1,14 +1,18 @@
-"""`runnel cluster`: ZooKeeper and some brokers on this machine, each a process of its own."""
+"""`runnel cluster`: ZooKeeper and some brokers on this machine, each a process of its own; and who belongs to one."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from runnel.cli.cluster_plan import ClusterPlan, Member
 from runnel.cli.daemon import Launch
-from runnel.cli.option import json_option, read_pairs
+from runnel.cli.option import broker_options, json_option, read_pairs, run_with_cluster
 from runnel.cli.output import is_terminal, write_json, write_line, write_table
+
+if TYPE_CHECKING:
+    from runnel.client.cluster import Cluster
 
 _READY_TIMEOUT_S = 120.0  # recovery after a crash is part of a start
 _STOP_TIMEOUT_S = 60.0
@@ -29,7 +33,7 @@ def cluster() -> None:
     """Start, look at and stop a cluster on this machine.
 
     Its processes go on in the background. For several machines, run `runnel zookeeper start` and
-    `runnel start --set zookeeper.connect=…` on them instead.
+    `runnel start --set zookeeper.connect=…` on them instead. `unregister` is for any cluster.
     """
 
 
@@ -180,3 +184,27 @@ def _stop(members: Sequence[Member]) -> None:
                 f"{member.name} (process {daemon.pid}) has not stopped in {_STOP_TIMEOUT_S:g} s; it may still do so"
             )
         write_line(f"runnel: {member.name} stopped")
+
+
+@cluster.command()
+@click.option(
+    "--id", "broker_id", type=click.IntRange(min=0), required=True, metavar="ID", help="The broker that goes."
+)
+@json_option
+@broker_options
+def unregister(broker_id: int, as_json: bool, bootstrap_server: str | None, command_config: Path | None) -> None:
+    """Have a cluster forget a broker that is stopped for good.
+
+    Move its partitions elsewhere first, with `runnel reassign`. One that still runs is sent away; started again, it
+    is a new broker.
+    """
+    from runnel.client.admin import Admin
+
+    async def ask(cluster: "Cluster") -> None:
+        await Admin(cluster).unregister_broker(broker_id)
+
+    run_with_cluster(bootstrap_server, command_config, ask)
+    if as_json:
+        write_json({"id": broker_id, "unregistered": True})
+    else:
+        write_line(f"broker {broker_id} is no longer part of the cluster")

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.unit.cli.command import called, succeeded
+from tests.unit.cli.conftest import Run
 from tests.unit.coordination.zookeeper_process import require_zookeeper
 
 RECORDS = [f"record {number}" for number in range(500)]
@@ -45,6 +46,13 @@ def test_a_cluster_outlives_a_broker_and_ends_when_it_is_told_to(tmp_path: Path)
         taken = succeeded("consume", "views", "--from", "beginning", "--count", str(len(RECORDS)), *everywhere)
         assert sorted(taken.splitlines()) == sorted(RECORDS)
         pids = [broker["pid"] for broker in status_of(folder)]
+        assert succeeded("cluster", "stop", "--broker", "3", "--data", str(folder)) == "runnel: broker-3 stopped\n"
+        others = ("--bootstrap-server", ",".join(addresses[:2]))
+        told = succeeded("cluster", "unregister", "--id", "3", *others)
+        assert told == "broker 3 is no longer part of the cluster\n"
+        status, output, complaint = called("cluster", "unregister", "--id", "3", *others)
+        assert (status, output) == (1, "")
+        assert "Broker 3 is not registered" in complaint
     finally:
         stopped = succeeded("cluster", "stop", "--data", str(folder))
     assert stopped.splitlines()[-1] == "runnel: zookeeper stopped"
@@ -71,3 +79,15 @@ def test_a_call_that_cannot_be_meant_is_refused(
     assert (code, output) == (status, "")
     assert complaint in complaints
     assert not folder.exists()
+
+
+def test_a_broker_that_cannot_go_is_told_why(run: Run) -> None:
+    assert run("cluster", "unregister", "--id", "9")[::2] == (
+        1,
+        "runnel: BROKER_ID_NOT_REGISTERED: Broker 9 is not registered.\n",
+    )
+    status, output, complaint = run("cluster", "unregister", "--id", "1", "--json")
+    assert (status, output) == (1, "")
+    assert "Broker 1 is the controller; stop it first." in complaint
+    assert "Missing option '--id'" in run("cluster", "unregister")[2]
+    assert run("topic", "list")[0] == 0, "it is still there"
