@@ -140,13 +140,51 @@ def add(asker: Asker, identity: Identity, *partitions: tuple[str, int], version:
 
 
 def write(
-    asker: Asker, identity: Identity, topic: str, sequence: int = 0, *, version: int = 11, name: Any = ...
+    asker: Asker,
+    identity: Identity,
+    topic: str,
+    sequence: int = 0,
+    *,
+    version: int = 11,
+    name: Any = ...,
+    partition: int = 0,
 ) -> int:
     """Produce one transactional record; the code. By another name, or none, the request's transactional id differs."""
     records = batch(producer=(identity.producer_id, identity.epoch, sequence), attributes=TRANSACTIONAL)
-    fields = {**produce_fields(topic, records, -1, 0), "transactional_id": identity.name if name is ... else name}
+    fields = produce_fields(topic, records, -1, partition)
+    fields["transactional_id"] = identity.name if name is ... else name
     reply = asker.fields("Produce", version, **fields)
     return int(reply["responses"][0]["partition_responses"][0]["error_code"])
+
+
+def add_offsets(asker: Asker, identity: Identity, group: str, version: int = 3) -> int:
+    """AddOffsetsToTxn; the code."""
+    return int(asker.fields("AddOffsetsToTxn", version, **identity_fields(identity), group_id=group)["error_code"])
+
+
+def commit_offset(
+    asker: Asker,
+    identity: Identity,
+    group: str,
+    topic: str,
+    *,
+    offset: int = 5,
+    partition: int = 0,
+    version: int = 3,
+) -> int:
+    """TxnOffsetCommit for one partition, from a producer that is in no group; the code."""
+    committed = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
+    reply = asker.fields(
+        "TxnOffsetCommit",
+        version,
+        **identity_fields(identity),
+        group_id=group,
+        generation_id=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[{"name": topic, "partitions": [{**committed, "committed_leader_epoch": -1}]}],
+    )
+    return int(reply["topics"][0]["partitions"][0]["error_code"])
 
 
 def end(asker: Asker, identity: Identity, *, is_commit: bool = True, version: int = 3) -> list[Any]:
