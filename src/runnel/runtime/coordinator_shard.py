@@ -225,6 +225,9 @@ class CoordinatorShard(Generic[M, R]):
     def _check_flush(self, flush: FlushEnd) -> None:
         if flush.cancelled() or flush.result() is not None:
             raise ApiError(answer_to_append_error(ErrorCode.KAFKA_STORAGE_ERROR))
+        if self.is_gone:
+            # The next leader may have cut away what was flushed, and have committed something else in its place.
+            raise ApiError(answer_to_append_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def _answer_at(self, end_offset: int, replies: list[Reply]) -> None:
         """Answer when everything below `end_offset` is on all replicas in sync; with one replica that is now."""

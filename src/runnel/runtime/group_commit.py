@@ -16,6 +16,7 @@ from concurrent.futures import Executor
 from typing import TypeAlias
 
 from runnel.storage.error import StorageError
+from runnel.storage.flush import Flush
 from runnel.storage.log import Log
 
 FlushEnd: TypeAlias = asyncio.Future[StorageError | None]
@@ -71,11 +72,18 @@ class GroupCommit:
 
     async def _flush(self) -> StorageError | None:
         joined_bytes, self._joined_bytes = self._joined_bytes, 0
-        flush = self._log.begin_flush()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
+            flush = await self._flush_once()
+            while self._log.truncation_count != flush.truncation_count:
+                # What it has forced to disk is not all there any more, and other records may stand in its place.
+                flush = await self._flush_once()
         except StorageError as error:
             return error
-        self._log.end_flush(flush)
         self._committed(flush.end_offset, joined_bytes)
         return None
+
+    async def _flush_once(self) -> Flush:
+        flush = self._log.begin_flush()
+        await asyncio.get_running_loop().run_in_executor(self._worker, flush.run)
+        self._log.end_flush(flush)
+        return flush

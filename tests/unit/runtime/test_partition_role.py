@@ -1,5 +1,6 @@
 """A partition with replicas: who leads, what is committed, and who hears of it."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -293,6 +294,27 @@ def test_a_follower_has_its_leaders_bytes_and_shows_what_is_committed() -> None:
     follower.partition.learn(0, 0)
     assert (follower.partition.high_watermark, follower.partition.log.log_start_offset) == (2, 1)
     assert [record.value for record in records_of(_bytes_of(leader))] == [b"a", b"b"]
+
+
+async def test_a_flush_that_was_overtaken_by_a_cut_commits_nothing_that_is_not_there() -> None:
+    """It ended when the broker led again, with a shorter log, and the high watermark went beyond its end."""
+    bench = Bench(flush_messages="1")
+    bench.lead(isr=(1,))
+    bench.append(b"a", b"b")
+    flush_end = bench.partition.flush_end
+    assert flush_end is not None
+    await asyncio.sleep(0)  # it begins
+    bench.follow(1)
+    bench.partition.truncate_to(0)
+    bench.lead(2, isr=(1,))
+    assert await flush_end is None
+    assert bench.partition.high_watermark == bench.partition.log.log_end_offset == 0
+    bench.append(b"c")
+    assert bench.partition.high_watermark == 0
+    flush_end = bench.partition.flush_end
+    assert flush_end is not None
+    assert await flush_end is None
+    assert bench.partition.high_watermark == 1
 
 
 def test_cutting_what_was_committed_is_told(caplog: pytest.LogCaptureFixture) -> None:

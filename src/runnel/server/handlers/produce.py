@@ -73,7 +73,7 @@ async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceRespon
         return None
     flushed = [write for write in writes if write.partition is not None and write.partition.flush_end is not None]
     if flushed:
-        await _wait_for_flushes(flushed)
+        await _wait_for_flushes(writes, flushed)
     if request.acks == ACKS_ALL:
         waits = [wait for write in writes if (wait := _uncommitted(write)) is not None]
         if waits:
@@ -242,14 +242,26 @@ def _append(ctx: RequestContext, acks: int, writes: Sequence[Write]) -> None:
         write.reply.log_start_offset = partition.log.log_start_offset
 
 
-async def _wait_for_flushes(writes: Sequence[Write]) -> None:
+async def _wait_for_flushes(writes: Sequence[Write], flushed: Sequence[Write]) -> None:
     """Wait until what was written is on the disk, or is known not to be."""
-    ends = [(write, end) for write in writes if (end := cast("Partition", write.partition).flush_end) is not None]
+    ends = [(write, end) for write in flushed if (end := cast("Partition", write.partition).flush_end) is not None]
+    written = [(write, write.partition) for write in writes if write.partition is not None]
+    epochs = [partition.leader_epoch for _, partition in written]
     await asyncio.wait({end for _, end in ends})
     for write, end in ends:
-        if not write.reply.error_code and (end.cancelled() or end.result() is not None):
-            write.reply.base_offset = -1
-            write.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the records could not be forced to disk"))
+        if end.cancelled() or end.result() is not None:
+            _take_back(write, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the records could not be forced to disk"))
+    for (write, partition), epoch in zip(written, epochs, strict=True):
+        # Another leader may have cut the records away meanwhile, and what is committed there be something else.
+        if partition.leader_epoch != epoch or not partition.is_sure_to_lead:
+            _take_back(write, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+def _take_back(write: Write, error: ApiError) -> None:
+    """Do not acknowledge what was written, unless it was refused before."""
+    if not write.reply.error_code:
+        write.reply.base_offset = -1
+        write.refuse(error)
 
 
 def _uncommitted(write: Write) -> tuple[Write, CommitEnd] | None:
@@ -274,8 +286,7 @@ async def _wait_for_commits(waits: Sequence[tuple[Write, CommitEnd]], timeout_ms
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code is not None:
             # The records are in the log and may be committed yet; a retry is known by its sequence.
-            write.reply.base_offset = -1
-            write.refuse(ApiError(code))
+            _take_back(write, ApiError(code))
 
 
 def _close_on_error(writes: Sequence[Write]) -> None:
