@@ -1,4 +1,4 @@
-"""Inert options of clusters: a single broker has no quorum to vote in and no replicas to keep in step."""
+"""Inert options of clusters: there is no quorum of controllers, and how brokers wait for each other is in the limits."""
 
 from runnel.config.check import Check, at_least, only
 from runnel.config.declaration import boolean, integer, long, string, string_list
@@ -6,23 +6,23 @@ from runnel.config.inert import inert
 from runnel.config.option import INT64_MAX
 from runnel.config.unit import DAY_MS, GIB, HOUR_MS, KIB, MIB, SECOND_MS
 
-_ALONE = "a Runnel broker is its own controller and joins no others yet"
+_NO_QUORUM = "Runnel has no controller quorum; brokers that belong together share a ZooKeeper (zookeeper.connect)"
 
 # A file that names other controllers asks for a cluster: starting alone would be something else.
 _SINGLE_NODE: Check[tuple[str, ...]] = Check(
     "broker,controller",
     lambda roles: sorted(roles) == ["broker", "controller"],
-    lambda _: f"{_ALONE}; it must be broker,controller",
+    lambda _: f"{_NO_QUORUM}; it must be broker,controller",
 )
 _ONE_SERVER: Check[tuple[str, ...]] = Check(
     "at most one controller",
     lambda servers: len(servers) <= 1,
-    lambda _: f"{_ALONE}; it must name at most one controller",
+    lambda _: f"{_NO_QUORUM}; it must name at most one controller",
 )
 
 CLUSTER_OPTIONS = (
     *inert(
-        "a single broker keeps its own metadata; there is no controller quorum",
+        "there is no controller quorum: a broker keeps its metadata itself, or shares a ZooKeeper with others",
         string_list("process.roles", (), "The roles of the process.", check=_SINGLE_NODE),
         string_list("controller.quorum.voters", (), "The controllers.", check=_ONE_SERVER),
         string_list("controller.quorum.bootstrap.servers", (), "Where controllers are found.", check=_ONE_SERVER),
