@@ -20,6 +20,13 @@ def zombie() -> Story:
     return begun().init("q")
 
 
+def circle() -> Story:
+    """Two transactions that are both committed, and have each read what the other wrote."""
+    written = Story().init("p", "one").init("q", "two").begin("p1", "one").begin("q1", "two")
+    written.put("p1", "a", 0).put("q1", "b", 0, partition=OTHER).read(B0, process="p").read(A0, process="q")
+    return written.end("p1").end("q1").read(A0, B0).drain_all()
+
+
 def lost_end(*, commit: bool) -> Story:
     """A transaction whose end is lost, and the beginning of the next one."""
     first = Story().init("p").begin("p1").put("p1", "a", 0).end("p1", "info", commit=commit)
@@ -66,6 +73,7 @@ BROKEN = {
     "offsets that were aborted": ("aborted-read", Story().begin("p1").offsets("p1", 1).abort("p1").look(1)),
     "read before it was committed": ("intermediate-read", begun().read(A0).end("p1").read(A0, B0, process="late")),
     "offsets before they were": ("intermediate-read", Story().begin("p1").offsets("p1", 1).look(1).end("p1").look(1)),
+    "each has read of the other": ("intermediate-read", circle()),
     "read by its own producer": ("precommitted-read", begun().read(A0, process="p").end("p1").read(A0, B0).drain_all()),
     "one partition is not committed": ("torn-transaction", begun().end("p1").read(A0).drain_all()),
     "one, and nobody knew": ("torn-transaction", begun().end("p1", "info").read(B0).drain_all()),
