@@ -142,7 +142,7 @@ async def test_a_dead_controller_is_succeeded_by_another_with_a_higher_epoch() -
         await cluster.create([3], name="u")
 
 
-async def test_an_old_controller_can_write_nothing() -> None:
+async def test_kip_380_an_old_controller_can_write_nothing() -> None:
     """It has not heard yet that there is another, and goes on with what it was about to write."""
     async with members(1, 2) as cluster:
         await cluster.create([1, 2])

@@ -60,7 +60,7 @@ def test_only_the_first_batch_of_a_transaction_needs_a_guard() -> None:
     assert bench.partition.last_stable_offset == 3
 
 
-def test_a_batch_that_comes_after_the_marker_is_refused() -> None:
+def test_kip_890_a_batch_that_comes_after_the_marker_is_refused() -> None:
     """The transaction was aborted while its coordinator was asked: the answer is about what is over."""
     bench = Transactions()
     late = bench.begin()

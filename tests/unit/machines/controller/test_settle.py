@@ -146,7 +146,7 @@ def test_an_admission_is_revoked_before_the_partitions_are_looked_at() -> None:
     assert admitted == [BrokerAdmitted(2, cluster.epoch)]
 
 
-def test_who_comes_back_unclean_leaves_isr_and_elr_though_it_was_never_missed() -> None:
+def test_kip_966_who_comes_back_unclean_leaves_isr_and_elr_though_it_was_never_missed() -> None:
     cluster = Cluster(rule=STRICT)
     cluster.add_topic([1, 2, 3], [2, 3, 1])
     cluster.arrive(1, is_clean=False)

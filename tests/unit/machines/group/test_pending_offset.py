@@ -96,7 +96,7 @@ def test_of_two_commits_the_one_that_stands_last_in_the_log_counts(restarts: boo
     assert script.fetch() == (4, -1, "")
 
 
-def test_all_offsets_of_a_group_with_one_that_is_not_stable() -> None:
+def test_kip_447_all_offsets_of_a_group_with_one_that_is_not_stable() -> None:
     script = Script()
     script.commit(1)
     script.commit(2, partition=1)
@@ -113,7 +113,7 @@ def test_all_offsets_of_a_group_with_one_that_is_not_stable() -> None:
 # Who may.
 
 
-def test_members_commit_for_their_generation_only() -> None:
+def test_kip_447_members_commit_for_their_generation_only() -> None:
     script = Script()
     a, b = script.stable("a", "b")
     assert script.transactional_commit(5, member_id=a, generation=1) is ErrorCode.NONE

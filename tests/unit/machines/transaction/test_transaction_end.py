@@ -118,7 +118,7 @@ def test_clients_that_do_not_know_fencing_hear_of_an_invalid_epoch() -> None:
     assert codes == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH, FENCED]
 
 
-def test_a_late_end_of_the_second_generation_does_not_hit_the_next_transaction() -> None:
+def test_kip_890_a_late_end_of_the_second_generation_does_not_hit_the_next_transaction() -> None:
     script = TransactionScript()
     first = script.opened(script.begin(), ORDERS)
     second = script.opened(script.finish(first, commit=True), ORDERS)

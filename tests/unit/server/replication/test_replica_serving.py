@@ -100,7 +100,7 @@ async def test_kip_320_followers_of_another_epoch_are_fenced() -> None:
         assert await fetch_as(pair, 2, leader_epoch=2) == (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-async def test_an_earlier_life_of_a_broker_is_refused() -> None:
+async def test_kip_380_an_earlier_life_of_a_broker_is_refused() -> None:
     async with running(2, replica_selector_class=RACK_AWARE) as pair:
         await pair.create([(1, 2)])
         await pair[2].stop()
