@@ -1,4 +1,4 @@
-"""Inert options of clusters: there is no quorum of controllers, and how brokers wait for each other is in the limits."""
+"""Inert options of clusters: there is no quorum of controllers, and limits say how brokers wait for each other."""
 
 from runnel.config.check import Check, at_least, only
 from runnel.config.declaration import boolean, integer, long, string, string_list
