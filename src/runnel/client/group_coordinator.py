@@ -48,8 +48,16 @@ class Coordinator:
         return self.key
 
     async def connection(self, lane: Hashable = SHARED_LANE) -> Connection:
-        """The connection to the coordinator; raises a retriable error while there is none."""
-        return await self.cluster.connection(await self.node_id(), lane)
+        """The connection to the coordinator; raises a retriable error while there is none.
+
+        One that cannot be reached is looked for anew the next time: for a while after its death brokers still name it.
+        """
+        node_id = await self.node_id()
+        try:
+            return await self.cluster.connection(node_id, lane)
+        except (BrokerUnavailable, RequestTimeout):
+            self.forget()
+            raise
 
     async def node_id(self) -> int:
         """Which broker it is."""
