@@ -22,6 +22,9 @@ TOPIC_RECORDS_TOGETHER_MAX = 1_000
 DECISION_ATTEMPTS_MAX = 20
 SETTLE_AGAIN_S = 0.01
 
+# How long what runs as long as a broker rests when a bug has ended it. Long enough to keep the log file readable.
+ENDLESS_AGAIN_S = 1.0
+
 # How long a broker waits for the controller to make a topic that a client named or a group needs.
 CONTROLLER_ANSWER_MS = 10_000
 

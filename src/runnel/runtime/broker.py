@@ -40,6 +40,7 @@ from runnel.runtime.cluster_id import load_cluster_id
 from runnel.runtime.controller_channel import ControllerChannel, ask_by_connection
 from runnel.runtime.controller_forward import ControllerForward
 from runnel.runtime.descriptor import share_descriptors
+from runnel.runtime.endless import run_endless
 from runnel.runtime.fetcher_pool import FetcherPool
 from runnel.runtime.group_coordinator import GroupCoordinators
 from runnel.runtime.isr import IsrKeeper
@@ -239,8 +240,8 @@ class Broker:
         ProducerGauges(self.metrics, self.replicas.all, self.clock, lambda: self.config)
         spawn = asyncio.get_running_loop().create_task
         self._tasks = [
-            spawn(self.replicas.run()),
-            spawn(self.isr.run()),
+            spawn(run_endless(self.replicas.run)),
+            spawn(run_endless(self.isr.run)),
             spawn(self.compaction.run()),
             *(spawn(task) for task in self.care.tasks()),
         ]
@@ -250,7 +251,7 @@ class Broker:
         try:
             await self.membership.join(self.endpoints or self._configured_endpoints(), self._clean_stop())
             spawn = asyncio.get_running_loop().create_task
-            self._tasks += [spawn(task) for task in self.membership.tasks()]
+            self._tasks += [spawn(run_endless(task)) for task in self.membership.tasks()]
             await self.membership.admitted()
         except BaseException:
             await self.stop()

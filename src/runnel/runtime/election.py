@@ -58,12 +58,12 @@ class ControllerElection:
     async def run(self) -> None:
         """Stand for election whenever there is no controller, for ever."""
         while True:
-            await self._moved.wait()
-            self._moved.clear()
             try:
                 await self.stand_while_vacant()
             except StorageError as error:
                 log.error("this broker cannot become the controller: %s", error)
+            await self._moved.wait()
+            self._moved.clear()
 
     async def stand_while_vacant(self) -> None:
         """Stand for election until there is a controller."""

@@ -15,6 +15,7 @@ from runnel.machines.controller.leader_election import has_leaders_to_hand_over
 from runnel.machines.controller.record import Endpoint, Record
 from runnel.runtime.controller import Controller
 from runnel.runtime.election import ControllerElection
+from runnel.runtime.endless import Endless
 from runnel.runtime.error import NotAdmitted
 from runnel.runtime.registration import Registration
 from runnel.runtime.settlement import Settlement
@@ -69,9 +70,9 @@ class Membership:
                 f"{self._metadata.image.controller_id}, and its log says why"
             )
 
-    def tasks(self) -> list[Coroutine[None, None, None]]:
+    def tasks(self) -> list[Endless]:
         """What runs as long as the broker."""
-        return [self.registration.run(), self.election.run(), self.settlement.run(), self.settlement.balance()]
+        return [self.registration.run, self.election.run, self.settlement.run, self.settlement.balance]
 
     async def leave(self) -> None:
         """Have others lead what this broker leads, if there are any, before it stops."""

@@ -83,17 +83,17 @@ class Registration:
     async def run(self) -> None:
         """Register again whenever the registration is gone, until somebody has sent the broker away."""
         while True:
+            if self.record is None:
+                if self._is_sent_away():
+                    log.critical(
+                        "broker %d was unregistered; it leads nothing and stays outside the cluster until it starts "
+                        "again",
+                        self._broker_id,
+                    )
+                    return
+                await self._register()
             await self._moved.wait()
             self._moved.clear()
-            if self.record is not None:
-                continue
-            if self._is_sent_away():
-                log.critical(
-                    "broker %d was unregistered; it leads nothing and stays outside the cluster until it starts again",
-                    self._broker_id,
-                )
-                return
-            await self._register()
 
     def _is_sent_away(self) -> bool:
         """Whether the end of the registration is not only that of a session: the admission is gone, too."""

@@ -102,6 +102,10 @@ class Settlement:
         except StorageError as error:
             self._is_everything_due = True  # and done after the next change
             log.error("the controller cannot write its decisions: %s", error)
+        except Exception:
+            self._is_everything_due = True
+            self._due.set()
+            raise
 
     async def _forget_who_left(self) -> None:
         """Go on where a controller failed while it sent a broker away."""
