@@ -3,7 +3,7 @@
 - A leader epoch has one leader, and a leader has all that was ever committed.
 - The high watermark of a replica never goes back while it lives.
 - What is below any replica's high watermark is the same bytes everywhere, for ever.
-- Every live broker in a leader's ISR has all that is below the leader's high watermark.
+- Every live broker in a leader's ISR has all that is below the leader's high watermark, unless it knows of a later one.
 - A record that is acknowledged is committed.
 - In the metadata the ISR is a part of the replicas, the leader is in it, and the leader epoch rises with each leader.
 """
@@ -155,8 +155,10 @@ class Invariants:
             if other is None or other is broker or not other.is_admitted:
                 continue
             for replica in other.replicas():
+                # Who knows of a later leader may have been sent away and come back without a record meanwhile.
+                is_bound = _key(replica) == _key(partition) and replica.leader_epoch <= partition.leader_epoch
                 end_offset = replica.log.log_end_offset
-                if _key(replica) == _key(partition) and end_offset < partition.high_watermark:
+                if is_bound and end_offset < partition.high_watermark:
                     text = f"its high watermark is {partition.high_watermark}, broker {other_id} of its ISR has"
                     _fail(broker, partition, f"{text} {end_offset}")
 
