@@ -166,16 +166,17 @@ def _is_told(read: Read) -> bool:
 
 
 def check_consumer(ctx: RequestContext, partition: Partition, wanted: FetchRequestPartition) -> None:
-    """Refuse a consumer that only a leader may serve, or that knows of another leader."""
-    is_known = ctx.version >= FIRST_VERSION_WITH_RACK and not partition.is_retired
+    """Refuse a consumer that only a leader may serve, that knows of another leader, or of more than is here."""
     # Who is named as the leader and does not lead is not admitted yet: its log may have lost what others read.
-    if not is_known or partition.leader_id in (NO_BROKER, ctx.broker.broker_id):
+    is_leader = partition.leader_id in (NO_BROKER, ctx.broker.broker_id)
+    if is_leader or partition.is_retired or ctx.version < FIRST_VERSION_WITH_RACK:
         partition.check_leader(wanted.current_leader_epoch)
-        return
-    partition.check_leader_epoch(wanted.current_leader_epoch)
-    if wanted.fetch_offset > partition.log.log_end_offset:
+    else:
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+    if wanted.fetch_offset > partition.log.log_end_offset and not partition.is_sure_to_lead:
         # Not out of range: the leader has it, and a consumer told so would begin elsewhere (KIP-392).
-        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{partition.name} has not come to {wanted.fetch_offset} here")
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
+        raise ApiError(code, f"{partition.name} has not come to {wanted.fetch_offset} here")
 
 
 def nearer_replica(

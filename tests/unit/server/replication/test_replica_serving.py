@@ -277,6 +277,22 @@ async def test_a_consumer_ahead_of_a_follower_is_told_to_wait_and_not_that_it_is
         assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+async def test_who_may_lead_no_longer_tells_no_consumer_that_it_is_out_of_range() -> None:
+    """It had been paused, another led meanwhile, and it did not know that yet (seed 100523)."""
+    async with running(2) as pair:
+        await pair.create([(1, 2)])
+        await pair.produce(1, b"a")
+        store = pair[1].store
+        assert store is not None
+        store._session_timeout_ms = 0
+        store.stall()
+        assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await pair.fetch(1, 0)).error_code == 0
+        store.resume()
+        store._session_timeout_ms = 18_000
+        assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 async def test_a_leader_that_is_not_admitted_serves_nobody() -> None:
     """It came back within its session's time without the tail that it had lost.
 
