@@ -233,8 +233,12 @@ class ReplicaFetcher:
             self._begin_again()
             return
         self._session.answered(response.session_id)
+        counting = list(self._counting(response))
+        if len(counting) < sum(len(topic.partitions) for topic in response.responses):
+            # What was passed over the leader takes for told, and says nothing of it until there is more.
+            self._begin_again()
         now, later = [], []
-        for followed, answer in self._counting(response):
+        for followed, answer in counting:
             self._moved[followed.key] = None
             if answer.error_code:
                 await self._react(connection, followed, ErrorCode(answer.error_code))
@@ -260,8 +264,6 @@ class ReplicaFetcher:
                     continue
                 if followed.is_awaited:
                     yield followed, answer
-                else:
-                    self._moved[key] = None
 
     def _find_ahead(self, followed: Followed, answer: FetchResponsePartition) -> list[tuple[int, BatchHeader]] | None:
         """The batches that came, if the next may be asked for before they are appended."""

@@ -73,11 +73,13 @@ class SendingLeader:
     def __init__(self) -> None:
         self.asked: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
         self.answers: asyncio.Queue[FetchResponsePartition] = asyncio.Queue()
+        self.session_epoch = -1
 
     async def connect(self) -> "SendingLeader":
         return self
 
     async def request(self, request: FetchRequest, reply_type: type[FetchResponse], **_: object) -> FetchResponse:
+        self.session_epoch = request.session_epoch
         for topic in request.topics:
             for item in topic.partitions:
                 self.asked.put_nowait((item.fetch_offset, item.last_fetched_epoch))
@@ -188,6 +190,20 @@ async def test_an_answer_that_was_asked_for_in_an_older_epoch_does_not_count() -
         seat.fetcher.add(seat.bench.partition)
         seat.leader.send(make_batch(b"b"), high_watermark=10, end_offset=2)
         assert await seat.asked() == (0, -1, 0)
+
+
+async def test_a_leader_whose_answer_did_not_count_tells_everything_again() -> None:
+    """In its session it took the high watermark for told, and the follower never heard of it (seed 103881)."""
+    async with fetching() as seat:
+        await seat.asked()
+        seat.leader.send(make_batch(b"a"), high_watermark=0, end_offset=1)
+        assert await seat.asked() == (1, 3, 1)
+        assert seat.leader.session_epoch == 1
+        seat.leader.send(high_watermark=1)
+        seat.bench.follow(epoch=4)
+        seat.fetcher.add(seat.bench.partition)
+        assert await seat.asked() == (1, 3, 1)
+        assert seat.leader.session_epoch == 0
 
 
 async def test_what_is_held_back_is_not_asked_for_ahead() -> None:
