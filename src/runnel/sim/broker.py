@@ -36,7 +36,7 @@ class SimBroker:
         self.fs = MemoryFileSystem(random)
         self.process: Process | None = None
         self.server: Server | None = None
-        self.is_wounded = False  # it has lost power, and was not admitted since then
+        self.is_wounded = False  # it has lost power, and was not in sync since then
         self._loop = loop
         self._options = dict(options)
         self._open_store = open_store
@@ -56,6 +56,11 @@ class SimBroker:
         """Whether this life of the broker is one of the cluster, so that others count on what it has."""
         membership = getattr(self.server and self.server.broker, "membership", None)
         return membership is not None and membership.registration.is_admitted
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether it has all that was ever acknowledged to somebody, as far as it knows."""
+        return self.is_admitted and all(self.broker_id in partition.isr for partition in self.replicas())
 
     def replicas(self) -> list[Partition]:
         """The partitions that the broker has open."""

@@ -60,7 +60,7 @@ class ClusterFaults(Faults):
         if self._syncs:
             return wants_power_loss
         for other in self._world.brokers:
-            other.is_wounded = other.is_wounded and not other.is_admitted
+            other.is_wounded = other.is_wounded and not other.is_in_sync
         others = [other for other in self._world.brokers if other is not broker]
         if any(other.is_wounded for other in others):
             return None  # to the controller a broker that was killed is no better than one that lost power
