@@ -65,12 +65,19 @@ def build_fetch(topic: Topic, offsets: Mapping[int, int], options: FetchOptions)
 def build_fetches(
     topics: Mapping[str, Topic], offsets: Mapping[TopicPartition, int], options: FetchOptions
 ) -> FetchRequest:
-    """The request that reads partitions of several topics, in this order."""
+    """The request that reads partitions of several topics, in this order.
+
+    It says which leader it is meant for: one that was succeeded, or that has not heard of its election yet, refuses
+    (KIP-320). Else it could tell that an offset is out of range which others have.
+    """
     by_topic: dict[str, list[FetchRequestPartition]] = {}
     for target, offset in offsets.items():
         by_topic.setdefault(target.topic, []).append(
             FetchRequestPartition(
-                partition=target.partition, fetch_offset=offset, partition_max_bytes=options.partition_bytes_max
+                partition=target.partition,
+                current_leader_epoch=topics[target.topic].leader_epoch(target.partition),
+                fetch_offset=offset,
+                partition_max_bytes=options.partition_bytes_max,
             )
         )
     return FetchRequest(

@@ -10,6 +10,7 @@ from runnel.protocol.messages.metadata import MetadataResponse, MetadataResponse
 from runnel.protocol.primitive import ZERO_UUID
 
 NO_LEADER = -1
+NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ class Topic:
     def leader_id(self, partition: int) -> int:
         """The leader of a partition; -1 when it has none or does not exist."""
         return self.partitions[partition].leader_id if 0 <= partition < len(self.partitions) else NO_LEADER
+
+    def leader_epoch(self, partition: int) -> int:
+        """The epoch of that leader; -1 when it is not known."""
+        return self.partitions[partition].leader_epoch if 0 <= partition < len(self.partitions) else NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import pytest
 from runnel.client.address import Address
 from runnel.client.cluster import Cluster
 from runnel.client.error import BootstrapError, BrokerUnavailable, RequestTimeout
-from runnel.client.metadata import ClusterView, read_metadata
+from runnel.client.fetch import FetchOptions, build_fetch
+from runnel.client.metadata import ClusterView, Partition, Topic, read_metadata
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.frame import RequestHeader
 from runnel.protocol.messages.metadata import (
@@ -187,3 +188,10 @@ def test_a_broker_that_lags_behind_does_not_bring_an_old_leader_back() -> None:
     assert leaders(before.merge(told(topic_id, (3, 4), (3, 6), (3, 0)), ["t"])) == [1, 3, 3]
     assert leaders(before.merge(told(uuid.uuid4(), (3, 0)), ["t"])) == [3]  # another topic of that name
     assert leaders(before.merge(told(topic_id, (-1, 6)), ["t"])) == [-1]
+
+
+def test_a_fetch_says_which_leader_it_is_meant_for() -> None:
+    """One that was succeeded, and does not know, could say that an offset is out of range which others have."""
+    topic = Topic("t", uuid.uuid4(), False, (Partition(0, 1, 7, (1, 2), (1, 2)),))
+    (asked,) = build_fetch(topic, {0: 5, 9: 6}, FetchOptions()).topics
+    assert [(each.partition, each.current_leader_epoch) for each in asked.partitions] == [(0, 7), (9, -1)]

@@ -114,3 +114,17 @@ async def test_a_consumer_follows_a_partition_that_moved_without_waiting() -> No
             await cluster.commit(TopicRecord("t", topic_id, ((2,),)))
             assert (await cluster.produce(2, b"1")).error_code == ErrorCode.NONE
             assert (await anext(consumer)).value == b"1"
+
+
+async def test_a_consumer_goes_on_without_waiting_when_its_leader_is_elected_again() -> None:
+    """It says which leader it means, and hears that this one is in another epoch by now (KIP-320)."""
+    async with running(2) as cluster:
+        await cluster.create([(1, 2)])
+        assert (await cluster.produce(1, b"0")).error_code == ErrorCode.NONE
+        options = {"retry_backoff_ms": NEVER_MS, "retry_backoff_max_ms": NEVER_MS, "fetch_max_wait_ms": 50}
+        async with Consumer(cluster.bootstrap_servers, **options) as consumer, asyncio.timeout(DEADLINE_S):
+            consumer.assign([("t", 0, "earliest")])
+            assert (await anext(consumer)).value == b"0"
+            await cluster.elect(1, (1, 2))
+            assert (await cluster.produce(1, b"1")).error_code == ErrorCode.NONE
+            assert (await anext(consumer)).value == b"1"
