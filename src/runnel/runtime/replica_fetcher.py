@@ -99,6 +99,7 @@ class ReplicaFetcher:
         self._changed = asyncio.Event()
         self._asking: Asking | None = None
         self._is_silent = False  # whether the log file knows that the leader cannot be reached
+        self._has_passed_over = False  # whether the leader has told something that did not count
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -234,12 +235,15 @@ class ReplicaFetcher:
             return
         self._session.answered(response.session_id)
         counting = list(self._counting(response))
-        if len(counting) < sum(len(topic.partitions) for topic in response.responses):
+        self._moved.update((followed.key, None) for followed, _ in counting)
+        if self._has_passed_over or len(counting) < sum(len(topic.partitions) for topic in response.responses):
             # What was passed over the leader takes for told, and says nothing of it until there is more.
+            self._has_passed_over = False
             self._begin_again()
         now, later = [], []
         for followed, answer in counting:
-            self._moved[followed.key] = None
+            if not self._is_followed(followed):
+                continue
             if answer.error_code:
                 await self._react(connection, followed, ErrorCode(answer.error_code))
             elif (batches := self._find_ahead(followed, answer)) is not None:
@@ -290,9 +294,7 @@ class ReplicaFetcher:
     async def _take_all(self, deliveries: list[Delivery]) -> None:
         turn_bytes = 0
         for delivery in deliveries:
-            followed = delivery.followed
-            # Others had their turn since it came, and may have taken the partition away.
-            if self._followed.get(followed.key) is not followed or not followed.is_current:
+            if not self._is_followed(delivery.followed):
                 continue
             turn_bytes += self._take(delivery)
             if turn_bytes >= FETCHER_TURN_BYTES_MAX:
@@ -300,6 +302,14 @@ class ReplicaFetcher:
                 await asyncio.sleep(0)
         for delivery in deliveries:
             await self._flush(delivery.followed)
+
+    def _is_followed(self, followed: Followed) -> bool:
+        """Whether what came still counts: others had their turn since, and may have taken the partition away."""
+        known = self._followed.get(followed.key)
+        if known is followed and followed.is_current:
+            return True
+        self._has_passed_over |= known is not None
+        return False
 
     def _take(self, delivery: Delivery) -> int:
         """Do what an answer without an error wants; how many bytes were appended."""

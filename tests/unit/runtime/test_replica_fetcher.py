@@ -12,7 +12,15 @@ from tests.unit.sample import make_batch
 from tests.unit.server.replication.cluster import until
 
 from runnel.config.broker import BrokerConfig
+from runnel.protocol.errors import ErrorCode
+from runnel.protocol.message import Message
 from runnel.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
+from runnel.protocol.messages.offset import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
 from runnel.records.batch import assign_offsets
 from runnel.runtime.peer import Peer
 from runnel.runtime.replica_fetcher import ReplicaFetcher
@@ -60,6 +68,71 @@ async def test_a_leader_hears_of_every_partition_again_when_the_follower_begins_
         await asyncio.gather(fetching, return_exceptions=True)
     assert (57, 1) in later
     assert later[-1] == (57, 0)
+
+
+class FullLeader(QuietLeader):
+    """A leader that has nothing where the first partition's log ends, and says where it begins when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def request(self, request: Message, reply_type: type[Message], **_: object) -> Message:  # type: ignore[override]
+        if isinstance(request, ListOffsetsRequest):
+            self.is_asked.set()
+            await self.may_answer.wait()
+            found = ListOffsetsResponsePartition(partition_index=0, offset=0)
+            return ListOffsetsResponse(topics=[ListOffsetsResponseTopic(name="t", partitions=[found])])
+        assert isinstance(request, FetchRequest)
+        self.requests.put_nowait(request)
+        await asyncio.sleep(0)
+        if request.session_epoch:
+            return FetchResponse(session_id=7)
+        answers = [
+            FetchResponsePartition(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+            FetchResponsePartition(partition_index=1, high_watermark=0, log_start_offset=0),
+        ]
+        return FetchResponse(session_id=7, responses=[FetchResponseTopic(topic_id=UUID(int=1), partitions=answers)])
+
+
+@asynccontextmanager
+async def interrupted() -> AsyncIterator[tuple[FullLeader, ReplicaFetcher, Bench]]:
+    """A fetcher of two partitions that is told of both and waits to hear where the log of the first begins."""
+    first, second, leader = Bench(), Bench(), FullLeader()
+    second.partition.index = 1
+    throttle = ReplicationThrottle(1, first.clock, lambda: 1, lambda _: "")
+    with ThreadPoolExecutor(1) as worker:
+        fetcher = ReplicaFetcher(cast(Peer, leader), 1, lambda: 1, BrokerConfig, first.clock, worker, throttle)
+        for bench in (first, second):
+            bench.follow(epoch=0)
+            fetcher.add(bench.partition)
+        fetching = asyncio.ensure_future(fetcher.run())
+        await leader.is_asked.wait()
+        await leader.requests.get()
+        async with asyncio.timeout(20):
+            yield leader, fetcher, second
+        fetching.cancel()
+        await asyncio.gather(fetching, return_exceptions=True)
+
+
+async def test_a_partition_that_goes_while_another_begins_again_is_not_asked_for_any_more() -> None:
+    """Its answer had come together with the other's. It was noted as one to ask for, and every fetch failed then."""
+    async with interrupted() as (leader, fetcher, second):
+        fetcher.remove(second.partition)
+        leader.may_answer.set()
+        request = await leader.requests.get()
+        assert [item.partition for topic in request.topics for item in topic.partitions] == []
+        assert [(topic.topic_id, topic.partitions) for topic in request.forgotten_topics_data] == [(UUID(int=1), [1])]
+
+
+async def test_a_partition_that_gets_another_epoch_while_another_begins_again_is_told_of_again() -> None:
+    async with interrupted() as (leader, fetcher, second):
+        second.follow(epoch=1)
+        fetcher.add(second.partition)
+        leader.may_answer.set()
+        assert (await leader.requests.get()).session_epoch == 1
+        assert (await leader.requests.get()).session_epoch == 0
 
 
 # --- asking ahead
