@@ -65,9 +65,9 @@ soak: $(VENV)/.dev      ## a ZooKeeper and connections to it that break for SECO
 	$(BIN)/python -m tests.faults.zookeeper_soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SERVERS),--servers $(SERVERS))
 
-exactly-once: $(VENV)/.dev ## a Spark query killed KILLS (50) times, and then once more without its decisions; SEED chooses others
-	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
-	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) --without-decisions
+exactly-once: $(VENV)/.dev ## a Spark query killed KILLS (50) times, and then as often without its decisions; OPTIONS="--brokers 3 --cluster"
+	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS)
+	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS) --without-decisions
 
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)

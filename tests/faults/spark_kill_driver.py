@@ -1,69 +1,27 @@
 """A driver to be killed: counts and sums by key and minute, from one topic into another, exactly once.
 
-python -m tests.faults.spark_kill_driver BOOTSTRAP SOURCE SINK FOLDER FORMAT
+python -m tests.faults.spark_kill_driver MASTER BOOTSTRAP SOURCE SINK FOLDER FORMAT
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
-
-from runnel.spark.batch_end import Desk
-from runnel.spark.decision import Decision
-from runnel.spark.source import RunnelDataSource
-from runnel.spark.transaction_desk import TransactionDesk
-from runnel.spark.writer import ExactlyOnceStreamWriter, MicroBatch
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 OFFSETS_PER_BATCH = 3_000
 LATENESS = "20 minutes"  # of the time in the records, which is far more than partitions are apart
 FIRST_SECOND = 1_700_000_040  # a full minute
-
-
-class UndecidedDesk(TransactionDesk):
-    """A desk whose decisions nobody finds again."""
-
-    def take(self) -> Decision | None:
-        super().take()
-        return None
-
-    def decide(self, decision: Decision) -> None:
-        """Nothing is written down."""
-
-
-class UndecidedBatch(MicroBatch):
-    """A micro-batch that is committed without a decision."""
-
-    def open_desk(self, sink: str) -> AbstractContextManager[Desk]:
-        return self._desk(sink)
-
-    @contextmanager
-    def _desk(self, sink: str) -> Iterator[Desk]:
-        desk = UndecidedDesk(self._options.client, sink)
-        try:
-            yield desk
-        finally:
-            desk.close()
-
-
-class UndecidedSource(RunnelDataSource):
-    """The data source with the decision record switched off."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "undecided"
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        return ExactlyOnceStreamWriter(UndecidedBatch(self._sink_options(schema)))
+# It lives for seconds, in which compiling its plans takes longer than running them.
+CONFIG = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+ON_A_CLUSTER = {
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 def start(spark: SparkSession, servers: str, source: str, sink: str, folder: str, format_name: str) -> Any:
@@ -97,14 +55,17 @@ def start(spark: SparkSession, servers: str, source: str, sink: str, folder: str
 
 def main() -> None:
     """Run the query, again and again when it fails, until somebody kills this."""
+    from tests.faults.spark_kill_desk import DecidedSource, UndecidedSource
     from tests.spark.quick_session import quick_session
 
-    spark = quick_session("exactly-once", {"spark.master": "local[2,4]"})  # tasks are tried four times
-    spark.dataSource.register(UndecidedSource)
-    while True:
-        query = start(spark, *sys.argv[1:])
+    master, *rest = sys.argv[1:]
+    config = CONFIG if master.startswith("local") else CONFIG | ON_A_CLUSTER
+    spark = quick_session("exactly-once", {"spark.master": master, **config})
+    for source in (DecidedSource, UndecidedSource):
+        spark.dataSource.register(source)
+    while not spark.sparkContext._jsc.sc().isStopped():
         try:
-            query.awaitTermination()
+            start(spark, *rest).awaitTermination()
         except Exception as error:
             print(f"the query failed: {str(error)[:2000]}", file=sys.stderr, flush=True)
         time.sleep(0.2)

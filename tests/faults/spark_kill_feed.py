@@ -1,0 +1,93 @@
+"""Numbers that are written to a topic, and what must come of them in another."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import runnel
+
+SOURCE, SINK = "numbers", "minutes"
+PARTITION_COUNT = 2
+KEY_COUNT = 5
+MINUTE = 60
+RECORDS_A_SECOND = 100
+FLUSH_SECONDS = 4 * 3600  # how far ahead the last records are, so that every minute before them ends
+TICK_S = 1.0
+CLOSE_TIMEOUT_S = 10.0
+
+
+class Feed(threading.Thread):
+    """Writes numbers until it is told to end, and then some that end all minutes."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(name="feed", daemon=True)
+        self.count = 0
+        self._address = address
+        self._ending = threading.Event()
+        self._complete = threading.Event()
+        self._closing = threading.Event()
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with runnel.Producer(self._address, linger_ms=20, delivery_timeout_ms=600_000) as producer:
+                self._write(producer)
+        except BaseException as error:
+            self._failure = error
+            self._complete.set()
+
+    def _write(self, producer: runnel.Producer) -> None:
+        while not self._ending.wait(0.05) or self.count % MINUTE:
+            for _ in range(RECORDS_A_SECOND // 20):
+                self._send(producer, self.count)
+                self.count += 1
+        self._complete.set()
+        # What killed tasks left open is ended with a batch, and a query without records has none. These all belong to
+        # one minute, which never ends.
+        while not self._closing.wait(TICK_S):
+            for number in range(PARTITION_COUNT):
+                self._send(producer, self.count + FLUSH_SECONDS + number)
+
+    def _send(self, producer: runnel.Producer, number: int) -> None:
+        producer.send(SOURCE, b"%d" % number, b"%d" % (number % KEY_COUNT), partition=number % PARTITION_COUNT)
+
+    def end(self) -> int:
+        """Write no more numbers than a full minute; how many there are."""
+        self._ending.set()
+        self._complete.wait()
+        self.check()
+        return self.count
+
+    def check(self) -> None:
+        """Raise what went wrong, if anything."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Write nothing any more. Where there are no brokers it does not come to its end, and nobody waits for that."""
+        self._ending.set()
+        self._closing.set()
+        if self.ident is not None:
+            self.join(CLOSE_TIMEOUT_S)
+
+
+def truth(record_count: int) -> Iterator[str]:
+    """The output as the numbers have it; their count is a multiple of a minute."""
+    for first in range(0, record_count, MINUTE):
+        for key in range(KEY_COUNT):
+            numbers = [number for number in range(first, first + MINUTE) if number % KEY_COUNT == key]
+            yield f"{first} {key} {len(numbers)} {sum(numbers)}"
+
+
+def output(address: str) -> list[str]:
+    """What a reader of committed records finds."""
+    table = runnel.read_table(address, SINK, columns=["value"], isolation_level="read_committed")
+    return [(value or b"").decode() for value in table.column("value").to_pylist()]
+
+
+def digest(rows: Counter[str]) -> str:
+    """Says the same of the same rows, in whatever order they are."""
+    return hashlib.sha256("\n".join(sorted(rows.elements())).encode()).hexdigest()

@@ -1,0 +1,42 @@
+"""Places at which a driver or a task stands still when it is asked to, so that a kill meets it there."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.faults.spark_kill_plan import Kill, Moment
+
+HALT_TIMEOUT_S = 300.0
+_POLL_S = 0.01
+
+
+class Halt:
+    """Requests to stand still, as files: who kills and who stands still are different processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def ask(self, kill: Kill) -> None:
+        """Have the next one that comes by stand still, and no other."""
+        self._asked(kill).touch()
+
+    def is_reached(self, kill: Kill) -> bool:
+        return self._asked(kill).with_suffix(".reached").exists()
+
+    def release(self, kill: Kill) -> None:
+        self._asked(kill).unlink(missing_ok=True)
+
+    def pass_by(self, moment: Moment) -> None:
+        """Stand still if somebody has asked for that, until it is over."""
+        for asked in self._folder.glob(f"*-{moment}.asked"):
+            try:
+                asked.with_suffix(".reached").touch(exist_ok=False)
+            except FileExistsError:
+                continue  # another one stands there
+            deadline_s = time.monotonic() + HALT_TIMEOUT_S
+            while asked.exists() and time.monotonic() < deadline_s:
+                time.sleep(_POLL_S)
+
+    def _asked(self, kill: Kill) -> Path:
+        return self._folder / f"{kill.number}-{kill.moment}.asked"

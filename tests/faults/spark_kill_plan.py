@@ -1,0 +1,65 @@
+"""What is killed in a run, and when: drawn from a seed before the run, so that another run can have the same kills.
+
+Half of all kills strike anywhere, some time after the query has written something. The others strike while a task or
+the driver stands still at one of three places, which are too short to be met by chance: where a task has prepared its
+transaction and the driver does not know, where all tasks have and nothing is decided, and where one transaction of a
+batch is committed and another is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from random import Random
+from typing import NamedTuple
+
+PAUSES_S = (0.05, 0.5, 2.0)  # at most; the first ones hit the end of a batch, and others anything
+DOWN_S = (0.5, 2.0, 8.0)  # at most; after the last of these another broker leads
+
+
+class Moment(StrEnum):
+    """Where a batch is when something is killed."""
+
+    ANYWHERE = "anywhere"
+    PREPARED = "prepared"
+    UNDECIDED = "undecided"
+    BETWEEN = "between"
+
+
+class Kill(NamedTuple):
+    """One kill. `choice`, from 0 to 1, says which of several processes is meant."""
+
+    number: int
+    target: str
+    moment: Moment
+    choice: float
+    pause_s: float
+    down_s: float
+    is_survived: bool
+    """Whether the process that commits outlives its driver, and goes on when the next one is at work."""
+
+
+MOMENTS = (
+    *(Moment.BETWEEN, Moment.ANYWHERE),
+    *(Moment.PREPARED, Moment.ANYWHERE),
+    *(Moment.UNDECIDED, Moment.ANYWHERE),
+)
+
+
+def plan_kills(seed: int, count: int, targets: Sequence[str]) -> list[Kill]:
+    """So many kills, with each target as often as it is named, and each at every moment in turn."""
+    random = Random(seed)
+    pairs = [(targets[number % len(targets)], number // len(targets) % len(MOMENTS)) for number in range(count)]
+    random.shuffle(pairs)
+    return [
+        Kill(
+            number,
+            target,
+            MOMENTS[moment],
+            random.random(),
+            random.uniform(0, random.choice(PAUSES_S)),
+            random.uniform(0, random.choice(DOWN_S)),
+            random.random() < 0.5,
+        )
+        for number, (target, moment) in enumerate(pairs, 1)
+    ]

@@ -1,0 +1,115 @@
+"""The kills of a Spark query without Spark: their plan, the places where they strike, and what they must tell apart."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.faults.spark_kill_desk import HaltingDesk, UndecidedDesk
+from tests.faults.spark_kill_halt import Halt
+from tests.faults.spark_kill_plan import MOMENTS, Kill, Moment, plan_kills
+
+import runnel
+from runnel.spark.batch_end import commit_batch
+from runnel.spark.client_setting import parse_client_settings
+from runnel.spark.decision import Offer
+from runnel.spark.error import WriteError
+from runnel.spark.option import Delivery, SinkOptions
+from runnel.spark.task_place import TaskPlace
+from runnel.spark.task_writer import write_prepared
+from runnel.spark.transaction_desk import TransactionDesk
+from runnel.spark.transaction_name import sink_name
+from runnel.testing import Broker
+
+TARGETS = ("driver", "executor", "worker", "broker")
+WAIT_S = 60.0
+
+
+def test_a_plan_has_every_target_at_every_moment() -> None:
+    kills = plan_kills(7, 50, TARGETS)
+    assert kills == plan_kills(7, 50, TARGETS)
+    assert kills != plan_kills(8, 50, TARGETS)
+    found = Counter((kill.target, kill.moment) for kill in kills)
+    assert set(found) == {(target, moment) for target in TARGETS for moment in MOMENTS}
+    assert all(total >= 10 for total in Counter(kill.target for kill in kills).values())
+
+
+def test_one_driver_stands_still_until_it_is_released(tmp_path: Path) -> None:
+    halt = Halt(tmp_path)
+    kill = next(kill for kill in plan_kills(1, 12, TARGETS) if kill.moment is Moment.BETWEEN)
+    halt.pass_by(Moment.BETWEEN)
+    halt.ask(kill)
+    halt.pass_by(Moment.UNDECIDED)
+    assert not halt.is_reached(kill)
+    driver = threading.Thread(target=halt.pass_by, args=(Moment.BETWEEN,))
+    driver.start()
+    _wait_until_reached(halt, kill)
+    halt.pass_by(Moment.BETWEEN)  # the next driver does not stand still
+    assert driver.is_alive()
+    halt.release(kill)
+    driver.join(WAIT_S)
+    assert not driver.is_alive()
+
+
+class Query:
+    """A batch of two rows, each written by a task of its own."""
+
+    def __init__(self, broker: Broker, halt: Halt, desk_type: type[HaltingDesk]) -> None:
+        broker.create_topic("out", 1)
+        self._servers = broker.bootstrap_servers
+        client = parse_client_settings({"kafka.bootstrap.servers": self._servers})
+        self._options = SinkOptions(client, "out", Delivery.EXACTLY_ONCE)
+        self._halt = halt
+        self._desk_type = desk_type
+
+    def run_batch(self, run_id: str) -> None:
+        """Write and commit it, or fail as a driver does that was succeeded."""
+        written = [
+            write_prepared(self._options, TaskPlace("q", run_id, 0, 0), iter([pa.record_batch({"value": [value]})]))[1]
+            for value in (b"first", b"second")
+        ]
+        sink = sink_name("q", "out")
+        desk = TransactionDesk(self._options.client, sink)
+        offer = Offer(sink, run_id, 0, tuple(each for each in written if each is not None))
+        with suppress(WriteError):
+            commit_batch(self._desk_type(desk, self._halt), offer)
+        desk.close()
+
+    def seen(self) -> list[bytes]:
+        table = runnel.read_table(self._servers, "out", columns=["value"], isolation_level="read_committed")
+        return sorted(table.column("value").to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("desk_type", "rows"),
+    [(HaltingDesk, [b"first", b"second"]), (UndecidedDesk, [b"first", b"first", b"second"])],
+)
+def test_a_driver_that_dies_between_two_commits_is_told_from_one_without_decisions(
+    tmp_path: Path, desk_type: type[HaltingDesk], rows: list[bytes]
+) -> None:
+    """It stands still while its successor runs the batch again, and changes nothing when it goes on."""
+    halt = Halt(tmp_path)
+    kill = next(kill for kill in plan_kills(1, 12, TARGETS) if kill.moment is Moment.BETWEEN)
+    with Broker() as broker:
+        query = Query(broker, halt, desk_type)
+        halt.ask(kill)
+        driver = threading.Thread(target=query.run_batch, args=("run 1",))
+        driver.start()
+        _wait_until_reached(halt, kill)
+        query.run_batch("run 2")
+        assert query.seen() == rows
+        halt.release(kill)
+        driver.join(WAIT_S)
+        assert query.seen() == rows
+
+
+def _wait_until_reached(halt: Halt, kill: Kill) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not halt.is_reached(kill):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
