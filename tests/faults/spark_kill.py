@@ -90,8 +90,8 @@ class Loop:
         self.killed: Counter[str] = Counter()
         self._held: list[Kill] = []
 
-    def run(self, kills: list[Kill], tell: Callable[[str], None]) -> str:
-        """Kill as planned, and compare; a line about what was found."""
+    def run(self, kills: list[Kill], until_s: float, tell: Callable[[str], None]) -> str:
+        """Kill as planned, as long as there is time, and compare; a line about what was found."""
         try:
             with runnel.Admin(self.address) as admin:
                 factor = len(self.brokers)
@@ -100,6 +100,8 @@ class Loop:
             self.spark.start()
             self.driver.start()
             for kill in kills:
+                if time.monotonic() > until_s:
+                    break
                 self._kill(kill)
                 self.killed[kill.target] += 1
                 tell(f"kill {kill.number} of {len(kills)}: {kill.target} {kill.moment}, {self.feed.count} records")
@@ -191,6 +193,8 @@ def main() -> int:
     """Run it as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--planned", type=int, help="end early: --kills are the first ones of a plan of so many")
+    parser.add_argument("--minutes", type=float, default=24 * 60, help="kill nothing after so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--cluster", action="store_true", help="Spark's own cluster, with executors to kill")
@@ -209,7 +213,8 @@ def main() -> int:
     ):
         loop = Loop(Path(name), address, brokers, on_cluster=options.cluster, format_name=format_name)
         try:
-            found = loop.run(plan_kills(options.seed, options.kills, targets), tell)
+            kills = plan_kills(options.seed, options.planned or options.kills, targets)[: options.kills]
+            found = loop.run(kills, begun_s + 60 * options.minutes, tell)
             is_equal = True
         except Difference as difference:
             found, is_equal = str(difference), False

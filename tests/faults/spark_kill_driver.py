@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 OFFSETS_PER_BATCH = 3_000
 LATENESS = "20 minutes"  # of the time in the records, which is far more than partitions are apart
 FIRST_SECOND = 1_700_000_040  # a full minute
-# It lives for seconds, in which compiling its plans takes longer than running them.
-CONFIG = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# It lives for seconds, in which compiling plans and checking classes takes longer than running them.
+CONFIG = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.defaultJavaOptions": "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    "spark.executor.defaultJavaOptions": "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+}
 ON_A_CLUSTER = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
