@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from tests.clients.copier_line import ABORT_EVERY, BATCH_MAX, GIVE_UP, TRANSACTION_TIMEOUT_MS, Task, say, say_offsets
 
 WAIT_S = 30.0
-# When all brokers are gone librdkafka 2.16 forgets them and begins again. A coordinator that it has forgotten in the
-# middle of a transaction is then never connected to: send_offsets_to_transaction does not return.
+STALL_S = WAIT_S + 15.0
+# librdkafka 2.16 ends its thread for a broker that metadata name no more, but keeps the broker as the coordinator of a
+# group, waits for a connection to it and looks for no other: send_offsets_to_transaction does not return, whatever its
+# time-out (confluentinc/librdkafka, issues 5511 and 5456). Where all brokers are gone it does so by itself, and would
+# with each restart of an only broker: this keeps it from that. `watched` is for brokers that others report as gone.
 KEEPS_BROKERS = {"metadata.recovery.strategy": "none"}
 
 
@@ -84,7 +91,8 @@ class Copier:
             offsets[partition] = offset + 1
         say_offsets(number, offsets)
         ends = [TopicPartition(self._task.source, *each) for each in offsets.items()]
-        self._producer.send_offsets_to_transaction(ends, self._consumer.consumer_group_metadata(), WAIT_S)
+        with watched(number):
+            self._producer.send_offsets_to_transaction(ends, self._consumer.consumer_group_metadata(), WAIT_S)
         self._producer.flush(WAIT_S)
 
     def _abort(self, number: int, error: KafkaException | None) -> None:
@@ -105,6 +113,23 @@ class Copier:
             self._consumer.seek(
                 TopicPartition(place.topic, place.partition, place.offset if place.offset >= 0 else -2)  # the beginning
             )
+
+
+@contextmanager
+def watched(number: int) -> Iterator[None]:
+    """End the program where a call does not return long after its time-out; its consumer would stay in the group."""
+    watch = threading.Timer(STALL_S, _stall, [number])
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+def _stall(number: int) -> None:
+    say("stalled", number)
+    os._exit(GIVE_UP)
 
 
 def main(arguments: list[str]) -> None:

@@ -85,7 +85,7 @@ class CopierHistory:
                 yield self._end(time_ms, "offsets", opened.pop("offsets"), "ok" if line.word == "commit" else "info")
             commit = line.word == "commit"
             yield self._invoke(time_ms, "end", opened, line.word, transaction=transaction, commit=commit)
-        else:
+        elif line.word != "stalled":
             begun, outcome = {"committed": ("commit", "ok"), "aborted": ("abort", "ok"), "refused": ("commit", "fail")}[
                 line.word
             ]

@@ -277,7 +277,7 @@ class CopyRun:
     def transaction_counts(self) -> dict[str, int]:
         """How often the copiers said each word."""
         words = [line.word for copier in self._all() for line in copier.lines()]
-        return {word: words.count(word) for word in ("committed", "aborted", "refused")}
+        return {word: words.count(word) for word in ("committed", "aborted", "refused", "stalled")}
 
     def _all(self) -> list[Copier]:
         return [*self._gone, *self._zombies, *self.copiers]

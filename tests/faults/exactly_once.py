@@ -84,7 +84,7 @@ BROKERS = {1: one_broker, 3: three_brokers}
 
 
 HEADER = (
-    "client | brokers | records | copiers killed | fenced | gave up | brokers killed "
+    "client | brokers | records | copiers killed | fenced | gave up | of these stalled | brokers killed "
     "| committed | aborted | refused | count and hash equal | s"
 )
 
@@ -111,7 +111,7 @@ def run(client: str, broker_count: int, record_count: int, seed: int, folder: Pa
             count, digest = copying.finish(TIMEOUT_S)
             told = copying.transaction_counts
             gave_up_count = copying.restart_count - faults["kill"] - faults["fence"]
-    hits = [faults["kill"], faults["fence"], gave_up_count, faults["broker"]]
+    hits = [faults["kill"], faults["fence"], gave_up_count, told["stalled"], faults["broker"]]
     ends = [told["committed"], told["aborted"], told["refused"], digest[:12], f"{time.monotonic() - began_s:.0f}"]
     return " | ".join(map(str, [client, broker_count, f"{count:,}", *hits, *ends]))
 
