@@ -30,6 +30,8 @@ PER_SECOND = 500
 CALM_S = (0.5, 3.0)
 DOWN_S = (0.1, 2.0)
 TIMEOUT_S = 300.0
+KINDS = ["kill", "fence", "broker"]
+FAULT_COUNT_MIN = 2 * len(KINDS)
 OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -91,16 +93,18 @@ HEADER = (
 
 def run(client: str, broker_count: int, record_count: int, seed: int, folder: Path) -> str:
     """One run; what came of it, in the order of `HEADER`. A copy that differs from its source raises."""
-    random, faults = Random(seed), Counter[str]()
+    random, faults, deck = Random(seed), Counter[str](), list[str]()
     began_s = time.monotonic()
     with BROKERS[broker_count](folder) as (bootstrap, kill_broker):
         options = {"count": record_count, "per_second": PER_SECOND, "replicas": broker_count}
         with CopyRun(bootstrap, client, f"copy-{seed}", folder, **options) as copying:
             copying.wait_until_copied(1, TIMEOUT_S)
-            while not copying.flow.is_over:
+            while not copying.flow.is_over or faults.total() < FAULT_COUNT_MIN:
                 time.sleep(random.uniform(*CALM_S))
                 copying.look()
-                slot, kind = random.randrange(SLOT_COUNT), random.choice(["kill", "fence", "broker"])
+                # In rounds, so that a client that starts slowly meets each of them, too.
+                deck = deck or random.sample(KINDS, len(KINDS))
+                slot, kind = random.randrange(SLOT_COUNT), deck.pop()
                 faults[kind] += 1
                 if kind == "broker":
                     kill_broker(random)
