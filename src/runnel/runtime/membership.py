@@ -56,10 +56,6 @@ class Membership:
         wait_ms = self._config().initial_broker_registration_timeout_ms
         await self.registration.register(endpoints, clean_stop, wait_ms)
         await self.election.stand_while_vacant()
-        while self.election.is_controller and not self.registration.is_admitted:
-            # Without a connection settling fails before anything else runs, and the connection would never come.
-            await self._metadata.store.wait_connected()
-            await self.settlement.settle_once()
 
     async def admitted(self) -> None:
         """Return when the controller has admitted the broker; needs the tasks to run."""

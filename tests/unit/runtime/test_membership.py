@@ -60,6 +60,27 @@ async def test_a_broker_that_loses_the_store_while_it_admits_itself_waits_for_it
         assert cluster.brokers[1].image.is_live(1)
 
 
+async def test_a_broker_whose_registration_ends_before_it_has_admitted_itself_registers_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was the controller and had nobody to admit, and looked for somebody again and again without a pause.
+
+    Simulated seed 108396 found it.
+    """
+    stand = ControllerElection.stand_while_vacant
+
+    async def stand_and_go(election: ControllerElection) -> None:
+        monkeypatch.undo()
+        await stand(election)
+        store = election._metadata.store
+        assert isinstance(store, MemoryStore)
+        await store.commit([Delete(broker_path(1), ANY_VERSION)])
+
+    monkeypatch.setattr(ControllerElection, "stand_while_vacant", stand_and_go)
+    async with members(1) as cluster:
+        assert cluster.brokers[1].image.is_live(1)
+
+
 async def test_a_broker_whose_election_was_not_answered_is_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     """It stood again as soon as it was connected, for an epoch of which nobody knew, and then led nothing.
 
