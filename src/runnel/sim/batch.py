@@ -2,20 +2,25 @@
 
 import gc
 import multiprocessing
+import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, NoReturn, TextIO
 
 from runnel.sim.simulation import Outcome
 from runnel.sim.world import ACKNOWLEDGED
 
 _TELL_EVERY_S = 1.0
 _TELL_A_FILE_EVERY_S = 60.0
+
+SEED_CPU_S_MAX = 120.0
+"""How much one seed may cost, which takes a second or two. One that goes round in a step would never end."""
 
 Play = Callable[[int], Outcome]
 """Runs one seed."""
@@ -111,6 +116,24 @@ def _results(seeds: Iterable[int], play: Play, jobs: int) -> Iterator[Result]:
         yield from pool.imap_unordered(_Once(play), seeds)
 
 
+class NeverEnds(KeyboardInterrupt):
+    """A seed has cost too much. Like what a user interrupts, nothing in the simulation holds it."""
+
+
+@contextmanager
+def _limited(cpu_s: float) -> Iterator[None]:
+    def end(*_: object) -> NoReturn:
+        raise NeverEnds
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 class _Once:
     """Runs one seed without the collector of garbage in between, whose moments are none of the seed's."""
 
@@ -122,7 +145,11 @@ class _Once:
         gc.disable()
         begun_s = time.process_time()
         try:
-            outcome = self._play(seed)
+            with _limited(SEED_CPU_S_MAX):
+                outcome = self._play(seed)
+        except NeverEnds as error:
+            place = "".join(traceback.format_tb(error.__traceback__)[-2:-1])
+            return Result(seed, [f"it does not end: {place}"], [], 0, 0, {}, SEED_CPU_S_MAX)
         finally:
             if was_enabled:
                 gc.enable()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runnel.sim import simulate
+from runnel.sim import batch, simulate
 from runnel.sim.batch import run_batch
 from runnel.sim.simulation import Outcome
 
@@ -16,6 +16,13 @@ def play(seed: int) -> Outcome:
     problems = [f"lost {seed}"] if seed % 5 == 0 else []
     counts = Counter({"acknowledged": 10 * seed, "kill broker": 2})
     return Outcome(seed, problems, "", "", 100, 36.0, ["it began", "it ended"], [], counts)
+
+
+def play_for_ever(seed: int) -> Outcome:
+    """Seed 3 does not come back."""
+    while seed == 3:
+        pass
+    return play(seed)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -42,6 +49,16 @@ def test_who_interrupts_a_run_is_told_what_was_done() -> None:
         return play(seed)
 
     assert run_batch(range(1, 11), interrupted, progress=None).seed_count == 3
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_seed_that_goes_round_for_ever_has_failed(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "SEED_CPU_S_MAX", 0.05)
+    total = run_batch(range(1, 5), play_for_ever, jobs=jobs, keeps_going=True, progress=None)
+    assert total.seed_count == 4
+    [failed] = total.failures
+    assert failed.seed == 3
+    assert "play_for_ever" in failed.problems[0]
 
 
 def test_a_failure_comes_with_its_command_and_a_summary(
