@@ -1,8 +1,10 @@
 """Random producers of one transactional id: the broker says what our machine says, step by step.
 
 Against Apache Kafka (RUNNEL_TEST_TARGET=kafka) this compares the machine with Kafka's coordinator, against Runnel it
-compares the broker with its own machine. One thing is left out: a producer that shows an identity which is not the
-newest while a transaction is open. Kafka aborts the transaction for it and refuses it later; the machine refuses it.
+compares the broker with its own machine. Two things are left out: a producer that shows an identity which is not the
+newest while a transaction is open, for which Kafka aborts the transaction and refuses it later; and one with the epoch
+before that ends, by version 5, what was ended by an older one, to which Kafka gives the newest identity. The machine
+refuses both.
 """
 
 from __future__ import annotations
@@ -141,6 +143,9 @@ class Pair:
 
     def end(self) -> Any:
         version, commit, identity = self.random.choice([4, 5]), self.random.random() < 0.5, self.some_identity()
+        is_before = identity.producer_epoch + 1 == self.state["producer_epoch"]
+        if is_before and self.script.transaction.client_version < CLIENT_VERSION_2:
+            version = 4
         answer = self.ask(
             "EndTxn",
             version,

@@ -2,7 +2,8 @@
 
 Clients of the first generation keep their epoch from one transaction to the next, so an EndTxn that comes late cannot
 be told from one that is meant. Those of the second (KIP-890, EndTxn version 5) have an epoch for each transaction:
-the end raises it, and a repeated EndTxn is known by the epoch before. What each gets that has nothing open:
+the end raises it, and a repeated EndTxn is known by the epoch before, if the last end was of this generation. What
+each gets that has nothing open:
 
     version 5         abort, repeated   abort         commit, repeated   commit
     EMPTY             fenced            epoch raised  fenced             INVALID_TXN_STATE
@@ -89,6 +90,10 @@ def _check_second_generation(transaction: Transaction, identity: Identity, *, is
 
 def _is_before(identity: Identity, transaction: Transaction) -> bool:
     """Whether this identity was used before the last end raised it."""
+    if transaction.client_version < CLIENT_VERSION_2:
+        # That end raised nothing, and whoever has the epoch before was fenced by the producer that ended it. Kafka
+        # gives it the identity of that one.
+        return False
     if identity.producer_id == transaction.producer_id:
         return identity.producer_epoch + 1 == transaction.producer_epoch
     return identity == (transaction.previous_producer_id, PRODUCER_EPOCH_MAX - 1) and transaction.producer_epoch == 0

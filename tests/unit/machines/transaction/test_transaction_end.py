@@ -98,6 +98,15 @@ def test_the_first_generation_ends_where_nothing_is_open(
     assert script.take_records() == []
 
 
+@pytest.mark.parametrize("commit", [False, True])
+def test_who_was_fenced_is_not_given_the_identity_of_a_producer_of_the_first_generation(commit: bool) -> None:
+    """That one had ended its transaction without another epoch, and two went on with the same (seed 200489)."""
+    script = idle(COMPLETE_COMMIT if commit else COMPLETE_ABORT)
+    script.place(state=script.transaction.state, producer_epoch=EPOCH, client_version=CLIENT_VERSION_1)
+    assert script.end(BEFORE, commit=commit) == EndTxnResponse(error_code=FENCED)
+    assert script.take_records() == []
+
+
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("state", [EMPTY, ONGOING, COMPLETE_ABORT, COMPLETE_COMMIT])
 def test_wrong_producers_change_nothing(state: TransactionState, version: int) -> None:
