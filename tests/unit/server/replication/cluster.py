@@ -1,8 +1,8 @@
 """A few brokers in one process over one metadata tree, with a controller that is the test itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -225,6 +225,20 @@ class Cluster:
         answer = await self.fetch(broker_id, topic=topic, index=index)
         assert answer.error_code == ErrorCode.NONE
         return [record.value for record in records_of(answer.records)]  # type: ignore[arg-type]
+
+
+@contextmanager
+def unsure_of_its_session(member: Member) -> Iterator[None]:
+    """Meanwhile another may have been elected, for all that the broker knows."""
+    store = member.store
+    assert store is not None
+    timeout_ms, store._session_timeout_ms = store._session_timeout_ms, 0
+    store.stall()
+    try:
+        yield
+    finally:
+        store.resume()
+        store._session_timeout_ms = timeout_ms
 
 
 def stored(member: Member, topic: str = "t", index: int = 0) -> bytes:

@@ -1,7 +1,7 @@
 """What leaders say to followers and to those who are none, and what followers say to consumers."""
 
 import pytest
-from tests.unit.server.replication.cluster import Cluster, running, stored, until
+from tests.unit.server.replication.cluster import Cluster, running, stored, unsure_of_its_session, until
 
 from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, ConfigKind, ConfigRecord, TopicRecord
 from runnel.protocol.errors import ErrorCode
@@ -238,14 +238,9 @@ async def test_a_leader_whose_session_is_over_acknowledges_nothing() -> None:
     async with running(2) as cluster:
         await cluster.create([(1, 2)])
         await cluster.produce(1, b"a")
-        store = cluster[1].store
-        assert store is not None
-        store._session_timeout_ms = 0
-        store.stall()
-        answer = await cluster.produce(1, b"b")
-        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        store.resume()
-        store._session_timeout_ms = 18_000
+        with unsure_of_its_session(cluster[1]):
+            answer = await cluster.produce(1, b"b")
+            assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await cluster.produce(1, b"b")).error_code == 0
 
 
@@ -282,14 +277,9 @@ async def test_who_may_lead_no_longer_tells_no_consumer_that_it_is_out_of_range(
     async with running(2) as pair:
         await pair.create([(1, 2)])
         await pair.produce(1, b"a")
-        store = pair[1].store
-        assert store is not None
-        store._session_timeout_ms = 0
-        store.stall()
-        assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert (await pair.fetch(1, 0)).error_code == 0
-        store.resume()
-        store._session_timeout_ms = 18_000
+        with unsure_of_its_session(pair[1]):
+            assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (await pair.fetch(1, 0)).error_code == 0
         assert (await pair.fetch(1, 1_000)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
