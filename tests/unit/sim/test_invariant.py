@@ -134,6 +134,11 @@ def test_a_broker_that_is_not_admitted_does_not_count() -> None:
     pair.look()
 
 
+def test_who_knows_of_a_later_leader_may_have_begun_again() -> None:
+    pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica(epoch=1))
+    pair.look()
+
+
 def test_what_is_not_the_same_at_the_end() -> None:
     pair = Pair(Replica(b"a", high_watermark=1), Replica())
     with pytest.raises(Violation, match="it differs from what broker 1 has"):
