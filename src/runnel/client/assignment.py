@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 from uuid import UUID
 
+from runnel.client.metadata import NO_EPOCH
 from runnel.client.place import Place
 from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.primitive import ZERO_UUID
-
-NO_EPOCH = -1
 
 LeaderEpochs: TypeAlias = tuple[tuple[int, int], ...]
 """Where leader epochs begin: offsets and epochs, both rising."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from runnel.client.group_coordinator import Coordinator
+from runnel.client.metadata import NO_EPOCH
 from runnel.client.topic_partition import TopicPartition
 from runnel.protocol.errors import ApiError, ErrorCode
 from runnel.protocol.messages.group_offset import (
@@ -28,7 +29,6 @@ from runnel.protocol.messages.group_offset import (
 from runnel.protocol.primitive import ZERO_UUID
 
 NO_IDS: Mapping[str, UUID] = {}
-NO_EPOCH = -1
 NO_OFFSET = -1
 _NAMES_VERSION_MAX = 9  # the last versions that name topics instead of giving their ids
 _BATCHED_VERSION = 8  # from here on OffsetFetch asks about several groups (KIP-709)

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from runnel.client.assignment import NO_EPOCH
 from runnel.client.cluster import Cluster
 from runnel.client.error import ClientError, OffsetMissing
 from runnel.client.group_offset import OffsetAndMetadata
 from runnel.client.isolation import Isolation
+from runnel.client.metadata import NO_EPOCH
 from runnel.client.offset import find_offsets
 from runnel.client.place import AT_COMMITTED, Place
 from runnel.client.topic_partition import TopicPartition
