@@ -18,6 +18,10 @@ class BrokerError(SparkSourceError):
     """The brokers cannot be reached, or do not answer as they should."""
 
 
+class RetriableBrokerError(BrokerError):
+    """The brokers cannot be reached now, but may be later; a stream can go on from its checkpoint."""
+
+
 class ColumnError(SparkSourceError):
     """A schema has a column that is not there, is missing or has the wrong type."""
 
@@ -28,6 +32,18 @@ class DataLossError(SparkSourceError):
 
 class WriteError(SparkSourceError):
     """Rows could not be written to a topic."""
+
+
+class RetriableWriteError(WriteError):
+    """Rows could not be written now, but may be later; a stream can go on from its checkpoint.
+
+    Raised where the brokers are unreachable for a while, and where another producer took over the
+    transactional id. Make one with `retriable.write_error`, which looks at the client's error.
+    """
+
+
+class UnreadableRecord(SparkSourceError):  # noqa: N818 - says what it is
+    """A record in the topic of decisions cannot be read; a later version may have written it."""
 
 
 class SessionError(SparkSourceError):
