@@ -29,10 +29,11 @@ from runnel.records.arrow_decode import ColumnDecoder
 from runnel.records.error import RecordError
 from runnel.spark.client_setting import BOOTSTRAP_SERVERS, ClientSettings
 from runnel.spark.data_loss import Loss
-from runnel.spark.error import BrokerError, OptionError
+from runnel.spark.error import BrokerError, OptionError, RetriableBrokerError
 from runnel.spark.plan import OffsetRange
 from runnel.spark.position import Offsets
 from runnel.spark.range_fetch import NothingArrived, OutOfRange, RangeFetch
+from runnel.spark.retriable import broker_error
 from runnel.spark.topic_writer import TopicWriter
 
 T = TypeVar("T")
@@ -132,7 +133,8 @@ class TopicIO:
         partition = TopicPartition(wanted.topic, wanted.partition)
         first, last = (edge[partition] for edge in self.edges([partition]))
         if first <= reason.offset < last:
-            raise BrokerError(
+            # An earlier transaction that is still open, or a follower that lags, holds records back for a while only.
+            raise RetriableBrokerError(
                 f"{partition}: nothing came at offset {reason.offset} within {timeout_ms} ms, which option "
                 "kafkaConsumer.pollTimeoutMs allows"
             )
@@ -169,6 +171,8 @@ class TopicIO:
         try:
             self._run(look, patience_ms=patience_ms, raw=True)
         except ApiError as error:
+            if error.code.retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise self._explain(error) from None
             where = f"{BOOTSTRAP_SERVERS} ({self.settings.bootstrap_servers})"
             reason = f"topic {name} cannot be written at {where}: {error}. Create it first, or change the option"
             raise OptionError("topic", reason) from None
@@ -209,10 +213,12 @@ class TopicIO:
     def _explain(self, error: Exception) -> BrokerError:
         servers = f"{BOOTSTRAP_SERVERS} ({self.settings.bootstrap_servers})"
         if isinstance(error, BootstrapError):
-            return BrokerError(f"no broker answers at {servers}: {error}. Start one, or change the option")
-        if isinstance(error, ApiError):
-            return BrokerError(f"the brokers at {servers} answered {error}")
-        return BrokerError(f"lost the brokers at {servers}: {error}")
+            text = f"no broker answers at {servers}: {error}. Start one, or change the option"
+        elif isinstance(error, ApiError):
+            text = f"the brokers at {servers} answered {error}"
+        else:
+            text = f"lost the brokers at {servers}: {error}"
+        return broker_error(text, error)
 
     async def close(self) -> None:
         """Close the connections; on the loop."""

@@ -11,6 +11,7 @@ from runnel.client.producer import Producer
 from runnel.client.table_send import TableDelivery
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.spark.error import WriteError
+from runnel.spark.retriable import write_error
 from runnel.spark.table import join, split_by_topic
 
 
@@ -74,4 +75,4 @@ def explain(error: Exception, topic: str | None = None) -> WriteError:
         return WriteError(f"{where}: {error}. Raise max.message.bytes of the topic, or make column value smaller")
     if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return WriteError(f"{where}: {error}. Drop column partition, or make it null, to have the key decide")
-    return WriteError(f"{where}: {error}")
+    return write_error(f"{where}: {error}", error)

@@ -15,8 +15,12 @@ from runnel.client.error import (
     TransactionFailed,
 )
 from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.spark.error import BrokerError, RetriableBrokerError, RetriableWriteError, WriteError
+from runnel.spark.client_setting import parse_client_settings
+from runnel.spark.error import BrokerError, OptionError, RetriableBrokerError, RetriableWriteError, WriteError
 from runnel.spark.retriable import broker_error, is_retriable, names_retriable, write_error
+from runnel.spark.topic_io import topic_io
+from runnel.spark.topic_writer import explain
+from runnel.testing import Broker
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -67,3 +71,28 @@ def test_a_traceback_names_the_kind() -> None:
     assert (names_retriable(name), message) == (True, "not now\n")
     assert not names_retriable(traceback.format_exception_only(WriteError("never"))[0].partition(": ")[0])
     assert not names_retriable("other.RetriableWriteError")
+
+
+def test_a_source_without_its_brokers_can_go_on_later() -> None:
+    topics = topic_io(parse_client_settings({"kafka.bootstrap.servers": "127.0.0.1:1"}))
+    with pytest.raises(RetriableBrokerError, match="no broker answers"):
+        topics.partition_counts(None)
+
+
+def test_a_topic_that_has_no_leader_yet_is_no_wrong_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.spark.topic_io._NEW_TOPIC_TIMEOUT_MS", 100)
+    with Broker({"auto.create.topics.enable": False}) as broker:
+        broker.create_topic("t")
+        topics = topic_io(parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers}))
+        with pytest.raises(OptionError, match="topic missing cannot be written"):
+            topics.require_topic("missing")
+        broker.inject("Metadata", error="LEADER_NOT_AVAILABLE", count=100)
+        with pytest.raises(RetriableBrokerError, match="LEADER_NOT_AVAILABLE"):
+            topics.require_topic("t")
+
+
+def test_rows_that_were_not_written_in_time_may_be_later() -> None:
+    assert type(explain(DeliveryTimeout("late"), "t")) is RetriableWriteError
+    assert type(explain(RecordTooLarge("2 MiB"), "t")) is WriteError
+    # Kafka calls this code retriable, but here column partition names a partition that is not there.
+    assert type(explain(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "t")) is WriteError
