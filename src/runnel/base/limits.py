@@ -229,9 +229,18 @@ SPARK_SEARCH_INTERVAL_MS = 60_000
 # Spark: transactions of one micro-batch that are ended at the same time.
 SPARK_ENDS_IN_FLIGHT_MAX = 16
 
-# Spark: a flow whose Python process started too late for Spark is started again so often. A busy machine has room
-# again by then, and a Python that cannot start at all is told of within a minute.
-PIPELINE_RESTARTS_MAX = 3
+# Spark: a flow that failed for a reason that can pass is started again so often in a row. The waits in between add up
+# to two minutes, in which a broker is restarted and a busy machine has room again; after that a person should look.
+PIPELINE_RESTARTS_MAX = 8
+
+# Spark: the wait before a flow is started again, which doubles from the first to the last. A broker needs a second to
+# start, and half a minute is not long for brokers that have been away for minutes.
+PIPELINE_RESTART_WAIT_S_MIN = 1.0
+PIPELINE_RESTART_WAIT_S_MAX = 30.0
+
+# Spark: a flow that has worked for this long since its last start is taken for healthy, and its restarts are counted
+# anew. It is longer than the longest wait, so that a flow that fails as often as it works is not started for ever.
+PIPELINE_HEALTHY_S = 60.0
 
 # The hashes of this many keys are remembered where the hash is Python's, which costs more than everything else about a
 # record. Keys come again, and a table of this size takes about a megabyte.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runnel.cli.demo_publisher import Publisher
 from runnel.cli.demo_result import Results
 from runnel.cli.output import is_terminal
-from runnel.cli.pipeline_view import LINE_INTERVAL_S, Shown, flow_line, flow_table
+from runnel.cli.pipeline_view import LINE_INTERVAL_S, Shown, flow_line, flow_table, restart_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,5 +64,11 @@ class DemoBoard:
         from rich.console import Group
 
         title = f"Website activity through a Runnel broker on {self._address} and Spark"
-        flows = flow_table(title, self._running.snapshot(), time.monotonic())
-        return Group(flows, self._published(), Columns(self._results.tables()), "[dim]Ctrl-C ends it[/dim]")
+        now_s, tallies = time.monotonic(), self._running.snapshot()
+        return Group(
+            flow_table(title, tallies, now_s),
+            *restart_lines(tallies, now_s),
+            self._published(),
+            Columns(self._results.tables()),
+            "[dim]Ctrl-C ends it[/dim]",
+        )

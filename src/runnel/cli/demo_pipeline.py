@@ -87,7 +87,7 @@ class _Demo:
             handle_signals(self._stopping)  # Spark has set its own handler
             if self._stopping.is_set():
                 return 0  # while Spark was starting
-            running = PipelineRun(spark, pipeline, plans)
+            running = PipelineRun(spark, pipeline, plans, say=_say)
             try:
                 running.start()
                 _say(f"flows {', '.join(running.tallies)} of {EXAMPLE.parent.name}/{EXAMPLE.name} are running")

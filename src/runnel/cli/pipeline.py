@@ -84,7 +84,7 @@ def run(
         with spark_scope(file, master=master, log_level=log_level) as spark:
             handle_signals(stopping)  # Spark has set its own handler
             loaded, plans = prepared or prepare()
-            running = PipelineRun(spark, loaded, plans)
+            running = PipelineRun(spark, loaded, plans, say=view.say)
             _watch(running, view, stopping, duration_s=duration_s, once=once)
 
 

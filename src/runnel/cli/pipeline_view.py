@@ -11,6 +11,7 @@ from runnel.cli.output import is_terminal
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from runnel.spark.pipeline.tally import FlowTally
 
@@ -75,7 +76,10 @@ class View:
         from rich.console import Group
 
         tallies = [] if self._shown is None else self._shown.snapshot()
-        return Group(flow_table(self._title, tallies, time.monotonic()), "[dim]Ctrl-C stops it[/dim]")
+        now_s = time.monotonic()
+        return Group(
+            flow_table(self._title, tallies, now_s), *restart_lines(tallies, now_s), "[dim]Ctrl-C stops it[/dim]"
+        )
 
 
 def flow_cells(tally: "FlowTally", now_s: float) -> tuple[str, ...]:
@@ -102,8 +106,18 @@ def flow_table(title: str, tallies: "Sequence[FlowTally]", now_s: float, width: 
     return table
 
 
+def restart_lines(tallies: "Sequence[FlowTally]", now_s: float) -> "list[Text]":
+    """Why flows are not running at the moment, and until when, below the table that has no room for it."""
+    from rich.text import Text
+
+    waiting = [tally for tally in tallies if tally.state == "restarting"]
+    return [Text(f"{tally.name}: {tally.shown_state(now_s)}", style="yellow") for tally in waiting]
+
+
 def flow_line(tally: "FlowTally", now_s: float) -> str:
-    """The numbers of a flow as a line."""
+    """The numbers of a flow as a line; a flow that waits for its restart says so instead."""
+    if tally.state == "restarting":
+        return f"{tally.name}: {tally.shown_state(now_s)}"
     name, state, rate_in, rate_out, batch, lag, state_rows, rows_in, rows_out = flow_cells(tally, now_s)
     return (
         f"{name}: {state}, {rate_in} rows/s in, {rate_out} rows/s out, batch {batch}, lag {lag}, "

@@ -37,7 +37,7 @@ class IdleRun:
     look_count_max: ClassVar[int | None] = None
     when_looked_at: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
 
-    def __init__(self, _spark: Any, _pipeline: Any, plans: list[FlowPlan]) -> None:
+    def __init__(self, _spark: Any, _pipeline: Any, plans: list[FlowPlan], **_: Any) -> None:
         self.plans = plans
         self.once: bool | None = None
         self.look_count = 0

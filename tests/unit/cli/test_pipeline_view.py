@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from runnel.cli.pipeline_view import View, flow_line, flow_table, total_line
+from runnel.cli.pipeline_view import View, flow_line, flow_table, restart_lines, total_line
 from runnel.client.topic_partition import TopicPartition
 from runnel.spark.pipeline.tally import FlowTally
 
@@ -43,6 +43,17 @@ def test_a_narrow_terminal_gets_no_totals_and_nothing_cut() -> None:
         assert cell in text
     assert "12,345" not in text
     assert "…" not in text
+
+
+def waiting() -> FlowTally:
+    return FlowTally("counts", state="restarting", cause="no broker answers [yet]", restart_at_s=10.0)
+
+
+def test_a_flow_that_waits_says_until_when_and_why() -> None:
+    assert flow_line(waiting(), now_s=6.2) == "counts: restarting in 4 s: no broker answers [yet]"
+    assert [str(line) for line in restart_lines([tally(), waiting()], now_s=11.0)] == [
+        "counts: restarting in 0 s: no broker answers [yet]"
+    ]
 
 
 def test_the_totals_name_what_was_left_out() -> None:

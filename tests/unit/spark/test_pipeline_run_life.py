@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from runnel.base.limits import PIPELINE_RESTARTS_MAX
+from runnel.base.limits import PIPELINE_HEALTHY_S, PIPELINE_RESTART_WAIT_S_MAX, PIPELINE_RESTARTS_MAX
 from runnel.pipeline import flow, topic
 from runnel.spark.pipeline.error import FlowError
 from runnel.spark.pipeline.load import Pipeline
@@ -17,12 +17,19 @@ from runnel.spark.pipeline.run import PipelineRun
 
 LATE = "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back. SQLSTATE: XXKST"
 
+FENCED = """[STREAM_FAILED] Query [id = 1] terminated with exception: Writing job aborted.
+Traceback (most recent call last):
+  File "/lib/runnel/spark/transaction_desk.py", line 1, in take
+runnel.spark.error.RetriableWriteError: a batch of one could not be decided: another producer has taken the id
+"""
+FENCED_CAUSE = "a batch of one could not be decided: another producer has taken the id"
+
 
 class Query:
     """A query that takes some looks to find its sources, and may have failed."""
 
     def __init__(self, number: int, failure: str | None = None) -> None:
-        self.id = number
+        self.id = self.runId = number
         self.failure = failure
         self.look_count = 0
 
@@ -58,20 +65,35 @@ class Session:
 
 
 class Run(PipelineRun):
-    """Flows whose queries are told in advance."""
+    """Flows whose queries, or the errors of starting them, are told in advance; time passes when the test says so."""
 
-    def __init__(self, plans: list[FlowPlan], queries: list[Query]) -> None:
-        super().__init__(Session(), Pipeline(Path("p.py"), (), ModuleType("runnel_test_pipe")), plans)  # type: ignore[arg-type]
+    def __init__(self, plans: list[FlowPlan], queries: list[Query | Exception]) -> None:
+        self.now_s = 100.0
+        self.said: list[str] = []
+        pipeline = Pipeline(Path("p.py"), (), ModuleType("runnel_test_pipe"))
+        super().__init__(Session(), pipeline, plans, say=self.said.append, clock=lambda: self.now_s)  # type: ignore[arg-type]
         self.coming = queries
         self.started: list[tuple[str, list[int]]] = []
 
     def _start_flow(self, plan: FlowPlan, *, once: bool) -> Any:
         looks = [query.look_count for query in self._queries.values()]  # type: ignore[attr-defined]
         self.started.append((plan.name, looks))
-        return self.coming.pop(0)
+        coming = self.coming.pop(0)
+        if isinstance(coming, Exception):
+            raise coming
+        return coming
 
     def _await_reports(self) -> None:
         """None come."""
+
+    def after(self, seconds: float) -> bool:
+        """What a look finds when so much time has passed."""
+        self.now_s += seconds
+        return self.check()
+
+    @property
+    def started_names(self) -> list[str]:
+        return [name for name, _ in self.started]
 
 
 def plans(*names: str) -> list[FlowPlan]:
@@ -104,18 +126,100 @@ def test_a_flow_whose_python_was_late_is_started_again() -> None:
     run = Run(plans("one", "two"), [Query(1, LATE), Query(2), Query(3)])
     run.start()
     assert run.check()
-    assert [name for name, _ in run.started] == ["one", "two", "one"]
+    assert run.started_names == ["one", "two"]
+    assert run.after(0.9)
+    assert run.started_names == ["one", "two"]
+    assert run.after(0.2)
+    assert run.started_names == ["one", "two", "one"]
     assert run.check()
 
 
-def test_a_python_that_is_always_late_is_an_error() -> None:
-    run = Run(plans("one"), [Query(number, LATE) for number in range(10)])
+def test_a_fenced_flow_is_started_again_and_the_others_run_on() -> None:
+    """The main job ended in five of eight runs: a worker of the same flow had taken the transactional id."""
+    other = Query(2)
+    run = Run(plans("one", "two"), [Query(1, FENCED), other, Query(3)])
+    run.start()
+    assert run.check()
+    assert run.said == [f"flow one failed and is started again in 1 s: {FENCED_CAUSE}"]
+    tally = run.tallies["one"]
+    assert (tally.state, tally.shown_state(run.now_s)) == ("restarting", f"restarting in 1 s: {FENCED_CAUSE}")
+    assert run.after(1)
+    assert (tally.state, other.failure) == ("starting", None)
+    run.now_s += 2
+    run._take_progress("one", {"numInputRows": 1})
+    assert run.check()
+    assert run.check()
+    assert run.said[1:] == ["flow one is back after 3 s"]
+    assert (tally.state, tally.cause) == ("running", "")
+
+
+def test_a_flow_that_finds_nothing_to_do_is_back_too() -> None:
+    run = Run(plans("one"), [Query(1, FENCED), Query(1)])
+    run.start()
+    run.check()
+    run._take_idle("1")  # the last report of the run that failed, which came late
+    assert run.after(1)
+    assert run.check()
+    assert len(run.said) == 1
+    run._take_idle("1")
+    run.check()
+    assert run.said[1:] == ["flow one is back after 1 s"]
+    assert run.tallies["one"].state == "running"
+
+
+def test_a_flow_that_cannot_be_started_for_now_waits() -> None:
+    """A sink asks for its topic when its query starts, which fails while the broker restarts."""
+    run = Run(plans("one", "two"), [RuntimeError(FENCED), Query(2), Query(3)])
+    run.start()
+    assert run.after(1)
+    assert run.started_names == ["one", "two", "one"]
+
+
+def test_a_flow_that_always_fails_ends_the_pipeline() -> None:
+    other = Query(2)
+    run = Run(plans("one", "two"), [Query(1, LATE), other, *(Query(number, LATE) for number in range(3, 20))])
     run.start()
     for _ in range(PIPELINE_RESTARTS_MAX):
         assert run.check()
-    with pytest.raises(FlowError, match=r"flow one: .*Python worker failed to connect back"):
+        assert run.after(PIPELINE_RESTART_WAIT_S_MAX)
+    cause = rf"flow one: started again {PIPELINE_RESTARTS_MAX} times in a row, .*Python worker failed to connect back"
+    with pytest.raises(FlowError, match=cause):
         run.check()
-    assert len(run.started) == 1 + PIPELINE_RESTARTS_MAX
+    assert run.started_names == ["one", "two"] + ["one"] * PIPELINE_RESTARTS_MAX
+    assert (other.failure, run.tallies["one"].state) == ("stopped", "failed")
+
+
+def fail_after_working(run: Run, times: int) -> None:
+    """Have a flow fail time and again, each time after it has worked for a while."""
+    run.start(once=run._once)
+    for _ in range(times):
+        run.now_s += PIPELINE_HEALTHY_S
+        run._take_progress("one", {})
+        assert run.check()
+        assert run.after(PIPELINE_RESTART_WAIT_S_MAX)
+
+
+def test_restarts_are_counted_anew_after_a_flow_has_worked_for_a_while() -> None:
+    run = Run(plans("one"), [Query(number, FENCED) for number in range(20)])
+    fail_after_working(run, PIPELINE_RESTARTS_MAX + 3)
+    assert {line for line in run.said if "failed" in line} == {
+        f"flow one failed and is started again in 1 s: {FENCED_CAUSE}"
+    }
+
+
+def test_a_pipeline_that_shall_end_is_not_restarted_for_ever() -> None:
+    run = Run(plans("one"), [Query(number, FENCED) for number in range(20)])
+    run._once = True
+    with pytest.raises(FlowError, match="times in a row"):
+        fail_after_working(run, PIPELINE_RESTARTS_MAX + 1)
+
+
+def test_a_flow_that_waits_can_be_stopped() -> None:
+    run = Run(plans("one", "two"), [Query(1, FENCED), Query(2)])
+    run.start()
+    run.check()
+    run.stop()
+    assert [tally.state for tally in run.snapshot()] == ["stopped", "stopped"]
 
 
 def test_another_failure_ends_all_at_once() -> None:
@@ -124,4 +228,4 @@ def test_another_failure_ends_all_at_once() -> None:
     run.start()
     with pytest.raises(FlowError, match=r"flow one: .*no space left"):
         run.check()
-    assert (good.failure, len(run.started)) == ("stopped", 2)
+    assert (good.failure, len(run.started), run.said) == ("stopped", 2, [])

@@ -3,10 +3,11 @@
 import re
 import traceback
 from pathlib import Path
+from typing import NamedTuple
 
 from runnel.spark.pipeline.error import PipelineError
 
-_PYTHON_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*): (.+)$")
+_PYTHON_ERROR = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*): (.+)$")
 _JAVA_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(r"^\[[A-Z][\w.]*\] ?")
 _STATE = re.compile(r" ?SQLSTATE: \w+")
@@ -40,21 +41,34 @@ def shorten(text: str) -> str:
     return line if len(line) <= _LENGTH_MAX else line[: _LENGTH_MAX - 1] + "…"
 
 
+class PythonError(NamedTuple):
+    """An error as a traceback ends with it: its class by its full name, its message, and the frames above."""
+
+    kind: str
+    message: str
+    frames: str
+
+
+def last_python_error(text: str) -> PythonError | None:
+    """The error of the last traceback in a text; None without one."""
+    _, found, trace = text.rpartition("Traceback (most recent call last):")
+    lines = trace.splitlines() if found else []
+    for index, line in enumerate(lines):
+        if match := _PYTHON_ERROR.match(line):
+            return PythonError(match[1], match[2], "\n".join(lines[:index]))
+    return None
+
+
 def _in_python(text: str, file: Path) -> str | None:
     """The last error of a traceback that a Python worker sent; with the user's line when it went through the file."""
-    _, found, trace = text.rpartition("Traceback (most recent call last):")
-    if not found:
+    error = last_python_error(text)
+    if error is None:
         return None
-    lines = trace.splitlines()
-    messages = [(index, match) for index, line in enumerate(lines) if (match := _PYTHON_ERROR.match(line))]
-    if not messages:
-        return None
-    index, match = messages[0]
-    places = [number for name, number in _FILE_LINE.findall("\n".join(lines[:index])) if name == str(file)]
+    places = [number for name, number in _FILE_LINE.findall(error.frames) if name == str(file)]
     # What the data source says is written for users, and needs no name of a class.
-    kind = "" if match[0].startswith("runnel.") else f"{match[1]}: "
+    kind = "" if error.kind.startswith("runnel.") else f"{error.kind.rpartition('.')[2]}: "
     place = f"{file.name}:{places[-1]}: " if places else ""
-    return f"{place}{kind}{clean(match[2])}"
+    return f"{place}{kind}{clean(error.message)}"
 
 
 def _in_java(text: str) -> str | None:

@@ -14,10 +14,20 @@ from pyspark.sql.streaming.listener import (
 
 
 class ProgressListener(StreamingQueryListener):
-    """Calls one function with the name of a query and its progress, and another with the id of one that ended."""
+    """Calls a function for each kind of report.
 
-    def __init__(self, on_progress: Callable[[str, dict[str, Any]], None], on_end: Callable[[str], None]) -> None:
+    `on_progress` gets the name of a query and its progress, `on_idle` the id of a query that found
+    nothing to do, and `on_end` the id of a run that ended: a query that is started again keeps its own id.
+    """
+
+    def __init__(
+        self,
+        on_progress: Callable[[str, dict[str, Any]], None],
+        on_idle: Callable[[str], None],
+        on_end: Callable[[str], None],
+    ) -> None:
         self._on_progress = on_progress
+        self._on_idle = on_idle
         self._on_end = on_end
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
@@ -30,7 +40,8 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """There was nothing to do."""
+        self._on_idle(str(event.id))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """A query has ended, well or not."""
-        self._on_end(str(event.id))
+        self._on_end(str(event.runId))

@@ -1,26 +1,27 @@
 """Running a pipeline: one streaming query for each flow, in one session.
 
 The main thread starts the queries and asks from time to time what became of them; Spark reports
-progress from a thread of its own. A flow that fails ends the others, because what they write may
-depend on it; nothing is lost by that, since each goes on from its checkpoint.
+progress from a thread of its own. A flow that fails for a reason that can pass (`restart` says which)
+is started again from its checkpoint after a while, and the others run on. A flow that cannot go on
+ends the others, because what they write may depend on it; nothing is lost by that, since each goes on
+from its checkpoint.
 
-Each source is a Python process, to which Spark gives ten seconds to start. Where a machine is busy that
-can be too short for several at once, so the next flow starts when those before it have their
-sources, and a flow that fails for this reason is started again.
+Each source is a Python process, and so many at once are slow to start on a busy machine. So the next
+flow starts when those before it have their sources.
 """
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.base.limits import PIPELINE_RESTARTS_MAX
 from runnel.spark.pipeline.cause import explain_failure
 from runnel.spark.pipeline.endpoint import Parquet
 from runnel.spark.pipeline.error import FlowError, PipelineError
 from runnel.spark.pipeline.frame import decode, encode
 from runnel.spark.pipeline.load import Pipeline
 from runnel.spark.pipeline.plan import FlowPlan
+from runnel.spark.pipeline.restart import Restarts, can_pass
 from runnel.spark.pipeline.tally import OUT_METRIC, OUT_ROWS, FlowTally
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _LAST_REPORT_TIMEOUT_S = 5.0
 _LOOK_INTERVAL_S = 0.01
 _SOURCES_TIMEOUT_S = 30.0
 _INITIALISING = "Initializing sources"  # as Spark says it
-_WORKER_LATE = "Python worker failed to connect back"
 
 SESSION_CONFIG = {
     # Flows take turns: with one queue, a long batch of one would hold up all others.
@@ -43,15 +43,25 @@ SESSION_CONFIG = {
 
 
 class PipelineRun:
-    """The queries of a pipeline, from their start to their end."""
+    """The queries of a pipeline, from their start to their end. `say` is given a line for each restart."""
 
-    def __init__(self, spark: "SparkSession", pipeline: Pipeline, plans: Sequence[FlowPlan]) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        pipeline: Pipeline,
+        plans: Sequence[FlowPlan],
+        *,
+        say: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.tallies = {plan.name: FlowTally(plan.name) for plan in plans}
         self._spark = spark
         self._pipeline = pipeline
         self._plans = plans
+        self._say = say
+        self._clock = clock
         self._queries: dict[str, StreamingQuery] = {}
-        self._restart_counts: dict[str, int] = {}
+        self._restarts = {plan.name: Restarts() for plan in plans}
         self._once = False
         self._lock = threading.Lock()
         self._reported_end: set[str] = set()
@@ -62,32 +72,19 @@ class PipelineRun:
         """Start every flow; raises `FlowError` for one that cannot be, when none is left running."""
         from runnel.spark.pipeline.listener import ProgressListener
 
-        self._listener = ProgressListener(self._take_progress, self._take_end)
+        self._listener = ProgressListener(self._take_progress, self._take_idle, self._take_end)
         self._spark.streams.addListener(self._listener)
         self._once = once
+        self._restarts = {plan.name: Restarts(is_once=once) for plan in self._plans}
         for plan in self._plans:
             self._start_query(plan)
-            _await_sources(self._queries[plan.name])
+            if (query := self._queries.get(plan.name)) is not None:
+                _await_sources(query)
 
     def check(self) -> bool:
-        """Whether any flow is still running; raises `FlowError` when one has failed, and ends the others."""
-        running = False
-        for name, query in [*self._queries.items()]:
-            if query.isActive:
-                running = True
-                continue
-            failure = query.exception()
-            if failure is not None and self._may_restart(name, failure):
-                self._start_query(next(plan for plan in self._plans if plan.name == name))
-                running = True
-            elif failure is not None:
-                cause = explain_failure(failure, self._pipeline.path)
-                self.tallies[name].state, self.tallies[name].cause = "failed", cause
-                self.stop()
-                raise FlowError(name, cause)
-            else:
-                self.tallies[name].state = "finished"
-        return running
+        """Whether any flow is running or will be; raises `FlowError` when one cannot go on, and ends the others."""
+        going_on = [self._check_flow(plan) for plan in self._plans]
+        return any(going_on)
 
     def stop(self) -> None:
         """End every flow, where it can be between two batches, so that none has to be done again."""
@@ -98,7 +95,7 @@ class PipelineRun:
             thread.join()
         self._await_reports()
         for tally in self.tallies.values():
-            if tally.state in ("starting", "running"):
+            if tally.state in ("starting", "running", "restarting"):
                 tally.state = "stopped"
         if self._listener is not None:
             self._spark.streams.removeListener(self._listener)
@@ -111,19 +108,49 @@ class PipelineRun:
     # --- one flow
 
     def _start_query(self, plan: FlowPlan) -> None:
+        self._restarts[plan.name].start(self._clock())
+        self.tallies[plan.name].state = "starting"
         try:
             self._queries[plan.name] = self._start_flow(plan, once=self._once)
         except Exception as error:
-            self.tallies[plan.name].state = "failed"
-            self.stop()
-            raise FlowError(plan.name, explain_failure(error, self._pipeline.path)) from None
+            self._take_failure(plan.name, error)
 
-    def _may_restart(self, name: str, failure: Exception) -> bool:
-        """Whether a flow failed only because the machine was busy, and not time and again."""
-        if _WORKER_LATE not in str(failure):
-            return False
-        self._restart_counts[name] = self._restart_counts.get(name, 0) + 1
-        return self._restart_counts[name] <= PIPELINE_RESTARTS_MAX
+    def _check_flow(self, plan: FlowPlan) -> bool:
+        """Whether a flow is running or will be. One whose wait is over is started again."""
+        restarts, tally = self._restarts[plan.name], self.tallies[plan.name]
+        if restarts.due_at_s is not None:
+            if self._clock() >= restarts.due_at_s:
+                self._start_query(plan)
+            return True
+        query = self._queries[plan.name]
+        is_active = query.isActive
+        failure = None if is_active else query.exception()
+        if failure is not None:
+            self._take_failure(plan.name, failure)
+            return True
+        if not is_active:
+            tally.state = "finished"
+        away_s = restarts.back_after_s()
+        if away_s is not None:
+            tally.cause = ""
+            self._say(f"flow {plan.name} is back after {away_s:.0f} s")
+        return is_active
+
+    def _take_failure(self, name: str, failure: Exception) -> None:
+        """Have a flow wait for its restart; raises `FlowError` if it cannot go on, when all others have ended."""
+        cause = explain_failure(failure, self._pipeline.path)
+        restarts, tally = self._restarts[name], self.tallies[name]
+        tally.cause = cause
+        if can_pass(failure):
+            wait_s = restarts.fail(self._clock())
+            if wait_s is not None:
+                tally.state, tally.restart_at_s = "restarting", restarts.due_at_s
+                self._say(f"flow {name} failed and is started again in {wait_s:g} s: {cause}")
+                return
+            cause = f"started again {restarts.count} times in a row, and failed each time: {cause}"
+        tally.state = "failed"
+        self.stop()
+        raise FlowError(name, cause)
 
     def _start_flow(self, plan: FlowPlan, *, once: bool) -> "StreamingQuery":
         from pyspark.sql.functions import count, lit
@@ -146,13 +173,20 @@ class PipelineRun:
         if tally is not None:
             with self._lock:
                 tally.add(progress, time.monotonic())
+            self._restarts[name].work(self._clock())
 
-    def _take_end(self, query_id: str) -> None:
-        self._reported_end.add(query_id)
+    def _take_idle(self, query_id: str) -> None:
+        for name, query in [*self._queries.items()]:
+            if str(query.id) == query_id:
+                self.tallies[name].idle()
+                self._restarts[name].work(self._clock())
+
+    def _take_end(self, run_id: str) -> None:
+        self._reported_end.add(run_id)
 
     def _await_reports(self) -> None:
         """Reports come from a queue, and the last ones may still be in it."""
-        ids = {str(query.id) for query in self._queries.values()}
+        ids = {str(query.runId) for query in self._queries.values()}
         deadline_s = time.monotonic() + _LAST_REPORT_TIMEOUT_S
         while self._listener is not None and ids - self._reported_end and time.monotonic() < deadline_s:
             time.sleep(_LOOK_INTERVAL_S)

@@ -35,7 +35,8 @@ class FlowTally:
     state_rows: int = 0
     behind: Offsets = field(default_factory=dict)
     position: Offsets = field(default_factory=dict)
-    cause: str = ""
+    cause: str = ""  # why the flow failed, or is started again
+    restart_at_s: float | None = None
     _recent: deque[tuple[float, int, int]] = field(default_factory=deque)
 
     def add(self, progress: Mapping[str, Any], now_s: float) -> None:
@@ -56,6 +57,10 @@ class FlowTally:
             self.rows_duplicate += int(metrics.get("numDroppedDuplicateRows") or 0)
         self._place(progress.get("sources") or ())
         self._recent.append((now_s, rows_in, rows_out))
+        self.idle()
+
+    def idle(self) -> None:
+        """The flow has its sources, and there is nothing to do."""
         if self.state == "starting":
             self.state = "running"
 
@@ -69,6 +74,12 @@ class FlowTally:
         span_s = max(1.0, now_s - self._recent[0][0] + self.batch_ms / 1000)
         span_s = min(span_s, RATE_WINDOW_S)
         return sum(entry[1] for entry in self._recent) / span_s, sum(entry[2] for entry in self._recent) / span_s
+
+    def shown_state(self, now_s: float) -> str:
+        """The state in words; that of a flow that waits says for how long, and why."""
+        if self.state != "restarting" or self.restart_at_s is None:
+            return self.state
+        return f"restarting in {max(0, math.ceil(self.restart_at_s - now_s))} s: {self.cause}"
 
     @property
     def lag(self) -> int:
