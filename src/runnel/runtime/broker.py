@@ -17,6 +17,7 @@ from uuid import uuid4
 from runnel.base.clock import Clock, SystemClock
 from runnel.base.limits import FETCH_SESSION_EVICTION_MS, SYNCING_LOGS_MAX, WORKER_THREADS_MAX
 from runnel.base.metric import Registry
+from runnel.base.undo import undone_by
 from runnel.config.broker import BrokerConfig
 from runnel.config.group import GroupConfig
 from runnel.config.topic import TopicConfig
@@ -122,11 +123,8 @@ class Broker:
         self.worker = ThreadPoolExecutor(WORKER_THREADS_MAX, thread_name_prefix="runnel-worker")
         # Folders change in one thread, so that checkpoints, creation and deletion never meet.
         self._folder_worker = ThreadPoolExecutor(1, thread_name_prefix="runnel-folder")
-        try:
+        async with undone_by(self.stop):
             await self._open()
-        except BaseException:
-            await self.stop()
-            raise
 
     async def _open(self) -> None:
         self._store = self._given_store or await open_store(self.config, self._fs, self.clock)
@@ -248,14 +246,11 @@ class Broker:
 
     async def join(self) -> None:
         """Become a member of the cluster; the broker leads from here on."""
-        try:
+        async with undone_by(self.stop):
             await self.membership.join(self.endpoints or self._configured_endpoints(), self._clean_stop())
             spawn = asyncio.get_running_loop().create_task
             self._tasks += [spawn(run_endless(task)) for task in self.membership.tasks()]
             await self.membership.admitted()
-        except BaseException:
-            await self.stop()
-            raise
         self.groups.start()
         self.transactions.start()
 

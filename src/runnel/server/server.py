@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from runnel.base.clock import Clock
+from runnel.base.undo import undone_by
 from runnel.config.broker import BrokerConfig
 from runnel.config.listener import Endpoint
 from runnel.coordination.store import MetadataStore
@@ -41,13 +42,10 @@ class Server:
     async def start(self) -> None:
         """Recover the logs, then listen; clients may connect when this returns."""
         await self.broker.open()
-        try:
+        async with undone_by(self.stop):
             self.endpoints = tuple([await self._open(endpoint) for endpoint in self._config.broker_listeners])
             await self._open_metrics()
             await self.broker.join()
-        except BaseException:
-            await self.stop()
-            raise
         self._sweeper = asyncio.get_running_loop().create_task(self.listeners.sweep_forever())
 
     async def stop(self) -> None:
