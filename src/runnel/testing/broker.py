@@ -1,16 +1,13 @@
 """A broker in a thread of the process that tests."""
 
-import asyncio
+import logging
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from runnel.base.event_loop import new_event_loop
 from runnel.client.admin import Admin, NewTopic
 from runnel.client.cluster import Cluster
 from runnel.client.offset import EARLIEST, LATEST
@@ -19,14 +16,13 @@ from runnel.client.writer import Writer
 from runnel.config.broker import BrokerConfig
 from runnel.protocol.errors import ApiError
 from runnel.records.record import Record
-from runnel.server.server import Server
+from runnel.testing.broker_thread import BrokerThread
 from runnel.testing.fault import Fault, Faults, read_fault
 
 T = TypeVar("T")
 Options = Mapping[str, str | int | float | bool]
 
-START_TIMEOUT_S = 30.0
-HELPER_TIMEOUT_S = 30.0
+log = logging.getLogger("runnel.testing")
 
 
 class Broker:
@@ -45,9 +41,7 @@ class Broker:
         self._keeps_data = data is not None
         self._data = None if data is None else Path(data)
         self._faults = Faults()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._thread: BrokerThread | None = None
         self._config: BrokerConfig | None = None
         self._port = 0
         self._bootstrap_servers = ""
@@ -58,7 +52,13 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except Exception:
+            if error is None:
+                raise
+            # What went wrong in the block is what its user wants to see, and may be why this went wrong, too.
+            log.exception("the broker did not stop cleanly")
 
     # --- the broker's life
 
@@ -66,35 +66,25 @@ class Broker:
         """Start the broker and return once clients can connect; raises what kept it from starting."""
         if self.is_running:
             raise RuntimeError("the broker is running already")
-        if self._data is None:
-            self._data = Path(tempfile.mkdtemp(prefix="runnel-"))
-        options = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
-            "log.dirs": str(self._data),
-            "group.initial.rebalance.delay.ms": "0",  # a test has no fleet of members to wait for
-            **self._options,
-        }
-        self._config = BrokerConfig(options)
-        started: Future[str] = Future()
-        self._thread = threading.Thread(
-            target=self._run, args=(self._config, started), name="runnel-broker", daemon=True
-        )
-        self._thread.start()
         try:
-            self._bootstrap_servers = started.result(START_TIMEOUT_S)
+            thread = BrokerThread(self._make_config(), self._faults.intercept)
+            self._bootstrap_servers = thread.start()
         except BaseException:
-            self.stop()
+            self._forget()
             raise
+        self._thread = thread
         self._port = int(self._bootstrap_servers.rpartition(":")[2])
         return self
 
     def stop(self) -> None:
-        """Stop the broker cleanly and remove its temporary folder. Stopping a stopped broker does nothing."""
-        self._end_thread()
-        self._port = 0
-        if not self._keeps_data and self._data is not None:
-            shutil.rmtree(self._data, ignore_errors=True)
-            self._data = None
+        """Stop the broker cleanly and remove its temporary folder; raises what went wrong on the way.
+
+        Stopping a stopped broker does nothing.
+        """
+        try:
+            self._end_thread()
+        finally:
+            self._forget()
 
     def restart(self) -> None:
         """Stop cleanly and start again with the same data on the same port; clients have to reconnect."""
@@ -103,7 +93,7 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        return self._thread is not None
+        return self._thread is not None and self._thread.is_alive
 
     @property
     def bootstrap_servers(self) -> str:
@@ -198,43 +188,35 @@ class Broker:
             async with Cluster(self._bootstrap_servers, client_id="runnel-testing") as cluster:
                 return await action(cluster)
 
-        self._require_running()
-        if self._loop is None:
+        if self._thread is None:
             raise RuntimeError("the broker is not running")
-        answer = asyncio.run_coroutine_threadsafe(run(), self._loop)
-        try:
-            return answer.result(HELPER_TIMEOUT_S)
-        finally:
-            answer.cancel()
+        return self._thread.call(run)
 
-    # --- the thread
+    # --- the thread and the folder
 
-    def _run(self, config: BrokerConfig, started: Future[str]) -> None:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(self._serve(config, started))
-
-    async def _serve(self, config: BrokerConfig, started: Future[str]) -> None:
-        self._stopping = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        server = Server(config, intercept=self._faults.intercept)
-        try:
-            await server.start()
-        except BaseException as error:
-            started.set_exception(error)
-            return
-        endpoint = server.endpoints[0]
-        started.set_result(f"{endpoint.host}:{endpoint.port}")
-        await self._stopping.wait()
-        await server.stop()
+    def _make_config(self) -> BrokerConfig:
+        if self._data is None:
+            self._data = Path(tempfile.mkdtemp(prefix="runnel-"))
+        options = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "log.dirs": str(self._data),
+            "group.initial.rebalance.delay.ms": "0",  # a test has no fleet of members to wait for
+            **self._options,
+        }
+        self._config = BrokerConfig(options)
+        return self._config
 
     def _end_thread(self) -> None:
         thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        if self._loop is not None and self._stopping is not None and thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        thread.join()
-        self._loop = self._stopping = None
+        if thread is not None:
+            thread.stop()
+
+    def _forget(self) -> None:
+        """Forget the port, and the folder if it is a temporary one."""
+        self._port = 0
+        if not self._keeps_data and self._data is not None:
+            shutil.rmtree(self._data, ignore_errors=True)
+            self._data = None
 
     def _require_running(self) -> None:
         if not self.is_running:
