@@ -26,6 +26,7 @@ from runnel.cli.pipeline import handle_signals, stop_on_signals
 from runnel.client.admin import NewTopic
 from runnel.client.sync_admin import Admin
 from runnel.protocol.errors import ApiError
+from runnel.spark.client_log import OFF, log_scope
 from runnel.spark.pipeline.load import load_pipeline
 from runnel.spark.pipeline.plan import FlowPlan, plan_flow
 from runnel.spark.pipeline.run import PipelineRun
@@ -52,6 +53,7 @@ def run_pipeline_demo(duration_s: float | None, master: str) -> int:
         raise click.ClickException(f"the demo runs from a checkout of Runnel, with {EXAMPLE.name} in examples")
     with (
         stop_on_signals() as stopping,
+        log_scope(OFF),
         tempfile.TemporaryDirectory(prefix="runnel-demo-") as folder,
         broker_process() as address,
     ):

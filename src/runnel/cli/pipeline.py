@@ -49,7 +49,9 @@ def pipeline() -> None:
 )
 @click.option("--for", "duration_s", callback=read_duration_s, metavar="DURATION", help="Stop after this, such as 60s.")
 @click.option("--once", is_flag=True, help="Read what is there now, and end.")
-@click.option("--log-level", default="off", show_default=True, metavar="LEVEL", help="What Spark says on stderr.")
+@click.option(
+    "--log-level", default="off", show_default=True, metavar="LEVEL", help="What Spark and the client log on stderr."
+)
 def run(
     file: Path,
     bootstrap_server: str | None,
@@ -66,11 +68,12 @@ def run(
     FILE is a Python file of functions with the decorator flow of runnel.pipeline. Each flow goes on
     where its checkpoint says, so a pipeline can be stopped and started at any time.
     """
+    from runnel.spark.client_log import log_scope
     from runnel.spark.pipeline.load import NeedsSession, load_pipeline
     from runnel.spark.pipeline.run import PipelineRun
     from runnel.spark.pipeline.spark_scope import spark_scope
 
-    with stop_on_signals() as stopping:
+    with stop_on_signals() as stopping, log_scope(log_level):
         client = _client_settings(bootstrap_server, command_config)
         view = View(f"{file.name} on {client['bootstrap.servers']}")
 

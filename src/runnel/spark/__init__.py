@@ -10,6 +10,7 @@ Spark finds the data source by itself; `register` is for sessions whose Python p
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from runnel.spark import client_log
 from runnel.spark.error import SparkSourceError
 from runnel.spark.progress import OffsetsBehind, offsets_behind_latest
 from runnel.spark.query_end import end_query
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["OffsetsBehind", "SparkSourceError", "end_query", "offsets_behind_latest", "register", "session"]
+
+client_log.obey_environment()  # Spark's workers import this package first, whatever they need of it
 
 
 def session(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import runnel
-from runnel.spark import session
+from runnel.spark import client_log, session
 from runnel.spark.pipeline.run import SESSION_CONFIG
 from runnel.spark.spark_session import defaults
 
@@ -23,7 +23,8 @@ def spark_scope(file: Path, *, master: str, log_level: str = "off", java_options
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *([before] if before else [])])
     try:
-        config = SESSION_CONFIG | _with_java_options(java_options, master, log_level)
+        config = SESSION_CONFIG | {f"spark.executorEnv.{client_log.ENVIRONMENT}": log_level}
+        config |= _with_java_options(java_options, master, log_level)
         spark = session(f"runnel {file.stem}", master=master, config=config, log_level=log_level)
     finally:
         if before is None:
