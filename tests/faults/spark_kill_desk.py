@@ -5,7 +5,8 @@ not written down before the first commit, and none is found. Why it must differ:
 transaction of a batch is committed and another is not leaves no word of that. The next driver is given the batch
 again, finds no decision, aborts what is open, and commits what tasks have written this time. The rows of the first
 transaction are in the output twice then. With the decision it commits the rest of the first attempt, and drops the
-second. Both sinks stand still at the same places, so one plan of kills strikes both at the same points.
+second. Both sinks stand still at the same places, so one plan of kills strikes both at the same points. A flow is
+named after the topic that it writes to.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from tests.faults.spark_kill_evidence import Evidence
 from tests.faults.spark_kill_halt import Halt
 from tests.faults.spark_kill_plan import Moment
 
@@ -25,7 +27,7 @@ from runnel.spark.batch_end import Desk
 from runnel.spark.decision import Decision
 from runnel.spark.source import RunnelDataSource
 from runnel.spark.transaction_desk import open_desk
-from runnel.spark.writer import ExactlyOnceStreamWriter, MicroBatch, Prepared
+from runnel.spark.writer import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter, MicroBatch, Prepared
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -36,21 +38,25 @@ HALT_FOLDER = "SPARK_KILL_HALT_FOLDER"
 class HaltingDesk:
     """The desk of a sink, with a halt before the decision and one behind the first commit."""
 
-    def __init__(self, desk: Desk, halt: Halt) -> None:
+    def __init__(self, desk: Desk, halt: Halt, flow: str) -> None:
         self._desk = desk
         self._halt = halt
+        self._flow = flow
 
-    def take(self) -> Decision | None:
-        return self._desk.take()
+    def take(self, *run_id: str) -> Decision | None:
+        return self._desk.take(*run_id)
+
+    def has_taken(self, run_id: str) -> bool:
+        return self._desk.has_taken(run_id)
 
     def decide(self, decision: Decision) -> None:
-        self._halt.pass_by(Moment.UNDECIDED)
+        self._halt.pass_by(Moment.UNDECIDED, self._flow)
         self._desk.decide(decision)
 
     def end(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> None:
         if commit and len(transactions) > 1:
             self._desk.end(transactions[:1], commit=True)
-            self._halt.pass_by(Moment.BETWEEN)
+            self._halt.pass_by(Moment.BETWEEN, self._flow)
             transactions = transactions[1:]
         self._desk.end(transactions, commit=commit)
 
@@ -67,12 +73,12 @@ class HaltingDesk:
 class UndecidedDesk(HaltingDesk):
     """The same, and nothing is written down or found."""
 
-    def take(self) -> Decision | None:
-        super().take()
+    def take(self, *run_id: str) -> Decision | None:
+        super().take(*run_id)
         return None
 
     def decide(self, decision: Decision) -> None:
-        self._halt.pass_by(Moment.UNDECIDED)
+        self._halt.pass_by(Moment.UNDECIDED, self._flow)
 
 
 class HaltingBatch(MicroBatch):
@@ -83,8 +89,13 @@ class HaltingBatch(MicroBatch):
     def write(self, iterator: Iterator[Any]) -> Prepared:
         prepared = super().write(iterator)
         if prepared.transaction is not None:
-            _halt().pass_by(Moment.PREPARED)
+            Halt(_folder()).pass_by(Moment.PREPARED, self._flow)
         return prepared
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        super().commit(messages)
+        if any(isinstance(message, Prepared) and message.transaction is not None for message in messages):
+            Evidence(_folder()).note_commit(self._flow)
 
     def open_desk(self, sink: str) -> AbstractContextManager[Desk]:
         return self._open(sink)
@@ -92,11 +103,15 @@ class HaltingBatch(MicroBatch):
     @contextmanager
     def _open(self, sink: str) -> Iterator[Desk]:
         with open_desk(self._options.client, sink) as desk:
-            yield self.desk_type(desk, _halt())
+            yield self.desk_type(desk, Halt(_folder()), self._flow)
+
+    @property
+    def _flow(self) -> str:
+        return str(self._options.topic)
 
 
-def _halt() -> Halt:
-    return Halt(Path(os.environ[HALT_FOLDER]))
+def _folder() -> Path:
+    return Path(os.environ[HALT_FOLDER])
 
 
 class UndecidedBatch(HaltingBatch):
@@ -113,6 +128,9 @@ class DecidedSource(RunnelDataSource):
     @classmethod
     def name(cls) -> str:
         return "decided"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return ExactlyOnceBatchWriter(self.batch_type(self._sink_options(schema)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's
         return ExactlyOnceStreamWriter(self.batch_type(self._sink_options(schema)))

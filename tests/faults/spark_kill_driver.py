@@ -1,20 +1,27 @@
-"""A driver to be killed: counts and sums by key and minute, from one topic into another, exactly once.
+"""A driver to be killed: several flows from one topic, each into a topic of its own, exactly once.
 
-python -m tests.faults.spark_kill_driver MASTER BOOTSTRAP SOURCE SINK FOLDER FORMAT
+python -m tests.faults.spark_kill_driver MASTER BOOTSTRAP SOURCE FOLDER FORMAT FLOW_COUNT
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from tests.faults.spark_kill_evidence import Evidence
+from tests.faults.spark_kill_flow import Flow, make_flows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
 OFFSETS_PER_BATCH = 3_000
-LATENESS = "20 minutes"  # of the time in the records, which is far more than partitions are apart
-FIRST_SECOND = 1_700_000_040  # a full minute
+RESTART_PAUSE_S = 0.2
+FIRST_BATCH_TIMEOUT_S = 20.0
 # It lives for seconds, in which compiling plans and checking classes takes longer than running them.
 CONFIG = {
     "spark.sql.codegen.wholeStage": "false",
@@ -29,51 +36,87 @@ ON_A_CLUSTER = {
 }
 
 
-def start(spark: SparkSession, servers: str, source: str, sink: str, folder: str, format_name: str) -> Any:
-    """The query, running. Record number n is from second n, has the key n % 5 and the value n."""
-    from pyspark.sql import functions as f
+class Place(NamedTuple):
+    """Where flows read and write."""
 
-    frame = (
-        spark.readStream.format("runnel")
-        .option("kafka.bootstrap.servers", servers)
-        .option("subscribe", source)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", OFFSETS_PER_BATCH)
-        .load()
-    )
-    number = f.col("value").cast("string").cast("long")
-    rows = frame.select("key", number.alias("number"), f.timestamp_seconds(number + FIRST_SECOND).alias("at"))
-    minutes = rows.withWatermark("at", LATENESS).groupBy(f.window("at", "1 minute"), "key")
-    sums = minutes.agg(f.count("*").alias("count"), f.sum("number").alias("sum"))
-    first = f.unix_timestamp("window.start") - FIRST_SECOND
-    value = f.concat_ws(" ", first.cast("string"), f.col("key").cast("string"), "count", "sum")
-    return (
-        sums.select("key", value.alias("value"))
-        .writeStream.format(format_name)
-        .option("kafka.bootstrap.servers", servers)
-        .option("topic", sink)
-        .option("delivery", "exactly-once")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .start()
-    )
+    servers: str
+    source: str
+    folder: str
+    format_name: str
+
+    def start(self, spark: SparkSession, flow: Flow) -> Any:
+        """The query of a flow, running."""
+        stream = flow.rows(self._records(spark)).writeStream.queryName(flow.name)
+        stream = stream.option("checkpointLocation", f"{self.folder}/checkpoint-{flow.name}")
+        options = {"kafka.bootstrap.servers": self.servers, "topic": flow.name, "delivery": "exactly-once"}
+        if not flow.is_in_foreach_batch:
+            return stream.format(self.format_name).options(**options).start()
+
+        def write(frame: DataFrame, _batch_id: int) -> None:
+            frame.write.format(self.format_name).options(**options).mode("append").save()
+
+        return stream.foreachBatch(write).start()
+
+    def _records(self, spark: SparkSession) -> DataFrame:
+        frame = (
+            spark.readStream.format("runnel")
+            .option("kafka.bootstrap.servers", self.servers)
+            .option("subscribe", self.source)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", OFFSETS_PER_BATCH)
+            .load()
+        )
+        return frame.select("key", f.col("value").cast("string").cast("long").alias("number"))
+
+
+_starting = threading.Lock()
+
+
+def start_alone(spark: SparkSession, place: Place, flow: Flow) -> Any:
+    """Start a query, and the next one when this one has run a batch.
+
+    Spark gives each new Python process ten seconds to connect. On a busy machine four of them at once take longer.
+    """
+    with _starting:
+        query = place.start(spark, flow)
+        deadline_s = time.monotonic() + FIRST_BATCH_TIMEOUT_S
+        while query.isActive and query.lastProgress is None and time.monotonic() < deadline_s:
+            time.sleep(RESTART_PAUSE_S)
+        return query
+
+
+def keep_running(spark: SparkSession, place: Place, flow: Flow) -> None:
+    """Run the query of a flow, again and again when it fails, while the other flows go on."""
+    evidence = Evidence(Path(place.folder))
+    # A stream looks its sink's format up in the active session, and a thread of its own has none.
+    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+    while not spark.sparkContext._jsc.sc().isStopped():
+        try:
+            start_alone(spark, place, flow).awaitTermination()
+            problem = "ended by itself"
+        except Exception as error:
+            problem = str(error)
+        evidence.note_failure(flow.name, problem)
+        print(f"flow {flow.name} failed: {problem[:4000]}", file=sys.stderr, flush=True)
+        time.sleep(RESTART_PAUSE_S)
 
 
 def main() -> None:
-    """Run the query, again and again when it fails, until somebody kills this."""
+    """Run the flows until somebody kills this."""
     from tests.faults.spark_kill_desk import DecidedSource, UndecidedSource
     from tests.spark.quick_session import quick_session
 
-    master, *rest = sys.argv[1:]
+    master, *where, flow_count = sys.argv[1:]
     config = CONFIG if master.startswith("local") else CONFIG | ON_A_CLUSTER
     spark = quick_session("exactly-once", {"spark.master": master, **config})
     for source in (DecidedSource, UndecidedSource):
         spark.dataSource.register(source)
-    while not spark.sparkContext._jsc.sc().isStopped():
-        try:
-            start(spark, *rest).awaitTermination()
-        except Exception as error:
-            print(f"the query failed: {str(error)[:2000]}", file=sys.stderr, flush=True)
-        time.sleep(0.2)
+    flows = make_flows(int(flow_count))
+    threads = [threading.Thread(target=keep_running, args=(spark, Place(*where), flow)) for flow in flows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 if __name__ == "__main__":

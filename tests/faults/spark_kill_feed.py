@@ -1,26 +1,26 @@
-"""Numbers that are written to a topic, and what must come of them in another."""
+"""Numbers that are written to a topic, and what a reader finds in the topics of the flows."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+
+from tests.faults.spark_kill_flow import ROUND, TICK
 
 import runnel
 
-SOURCE, SINK = "numbers", "minutes"
+SOURCE = "numbers"
 PARTITION_COUNT = 2
 KEY_COUNT = 5
-MINUTE = 60
 RECORDS_A_SECOND = 100
-FLUSH_SECONDS = 4 * 3600  # how far ahead the last records are, so that every minute before them ends
+FLUSH_SECONDS = 4 * 3600  # how far ahead the last records are, so that every window before them ends
 TICK_S = 1.0
 CLOSE_TIMEOUT_S = 10.0
 
 
 class Feed(threading.Thread):
-    """Writes numbers until it is told to end, and then some that end all minutes."""
+    """Writes numbers until it is told to end, and then some that end all windows."""
 
     def __init__(self, address: str) -> None:
         super().__init__(name="feed", daemon=True)
@@ -40,22 +40,23 @@ class Feed(threading.Thread):
             self._complete.set()
 
     def _write(self, producer: runnel.Producer) -> None:
-        while not self._ending.wait(0.05) or self.count % MINUTE:
+        while not self._ending.wait(0.05) or self.count % ROUND:
             for _ in range(RECORDS_A_SECOND // 20):
-                self._send(producer, self.count)
+                self._send(producer, self.count, b"%d" % (self.count % KEY_COUNT))
                 self.count += 1
+        producer.flush()  # or what one partition still waits for would come behind the end of its window
         self._complete.set()
         # What killed tasks left open is ended with a batch, and a query without records has none. These all belong to
-        # one minute, which never ends.
+        # one window, which never ends.
         while not self._closing.wait(TICK_S):
             for number in range(PARTITION_COUNT):
-                self._send(producer, self.count + FLUSH_SECONDS + number)
+                self._send(producer, self.count + FLUSH_SECONDS + number, TICK.encode())
 
-    def _send(self, producer: runnel.Producer, number: int) -> None:
-        producer.send(SOURCE, b"%d" % number, b"%d" % (number % KEY_COUNT), partition=number % PARTITION_COUNT)
+    def _send(self, producer: runnel.Producer, number: int, key: bytes) -> None:
+        producer.send(SOURCE, b"%d" % number, key, partition=number % PARTITION_COUNT)
 
     def end(self) -> int:
-        """Write no more numbers than a full minute; how many there are."""
+        """Write no more numbers than fill the windows; how many there are."""
         self._ending.set()
         self._complete.wait()
         self.check()
@@ -74,17 +75,9 @@ class Feed(threading.Thread):
             self.join(CLOSE_TIMEOUT_S)
 
 
-def truth(record_count: int) -> Iterator[str]:
-    """The output as the numbers have it; their count is a multiple of a minute."""
-    for first in range(0, record_count, MINUTE):
-        for key in range(KEY_COUNT):
-            numbers = [number for number in range(first, first + MINUTE) if number % KEY_COUNT == key]
-            yield f"{first} {key} {len(numbers)} {sum(numbers)}"
-
-
-def output(address: str) -> list[str]:
+def output(address: str, sink: str) -> list[str]:
     """What a reader of committed records finds."""
-    table = runnel.read_table(address, SINK, columns=["value"], isolation_level="read_committed")
+    table = runnel.read_table(address, sink, columns=["value"], isolation_level="read_committed")
     return [(value or b"").decode() for value in table.column("value").to_pylist()]
 
 

@@ -1,7 +1,8 @@
-"""Places at which a driver or a task stands still when it is asked to, so that a kill meets it there."""
+"""Places at which a driver or a task of a flow stands still when it is asked to, so that a kill meets it there."""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -18,20 +19,25 @@ class Halt:
         self._folder = folder
 
     def ask(self, kill: Kill) -> None:
-        """Have the next one that comes by stand still, and no other."""
+        """Have the next process of the kill's flow that comes by stand still, and no other."""
         self._asked(kill).touch()
 
-    def is_reached(self, kill: Kill) -> bool:
-        return self._asked(kill).with_suffix(".reached").exists()
+    def reached_by(self, kill: Kill) -> int | None:
+        """The id of the process that stands still."""
+        try:
+            return int(self._asked(kill).with_suffix(".reached").read_text())
+        except (FileNotFoundError, ValueError):  # the file is there a moment before what is in it
+            return None
 
     def release(self, kill: Kill) -> None:
         self._asked(kill).unlink(missing_ok=True)
 
-    def pass_by(self, moment: Moment) -> None:
-        """Stand still if somebody has asked for that, until it is over."""
-        for asked in self._folder.glob(f"*-{moment}.asked"):
+    def pass_by(self, moment: Moment, flow: str) -> None:
+        """Stand still if that was asked of this flow, until it is over."""
+        for asked in self._folder.glob(f"*.{moment}.{flow}.asked"):
             try:
-                asked.with_suffix(".reached").touch(exist_ok=False)
+                with asked.with_suffix(".reached").open("x") as reached:
+                    reached.write(str(os.getpid()))
             except FileExistsError:
                 continue  # another one stands there
             deadline_s = time.monotonic() + HALT_TIMEOUT_S
@@ -39,4 +45,4 @@ class Halt:
                 time.sleep(_POLL_S)
 
     def _asked(self, kill: Kill) -> Path:
-        return self._folder / f"{kill.number}-{kill.moment}.asked"
+        return self._folder / f"{kill.number}.{kill.moment}.{kill.flow}.asked"

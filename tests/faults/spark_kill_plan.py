@@ -1,9 +1,9 @@
 """What is killed in a run, and when: drawn from a seed before the run, so that another run can have the same kills.
 
-Half of all kills strike anywhere, some time after the query has written something. The others strike while a task or
-the driver stands still at one of three places, which are too short to be met by chance: where a task has prepared its
-transaction and the driver does not know, where all tasks have and nothing is decided, and where one transaction of a
-batch is committed and another is not.
+Each kill waits for one of the flows. Half of all kills strike anywhere, some time after that flow has written
+something. The others strike while a task or the driver of that flow stands still at one of three places, which are too
+short to be met by chance: where a task has prepared its transaction and the driver does not know, where all tasks have
+and nothing is decided, and where one transaction of a batch is committed and another is not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Kill(NamedTuple):
     pause_s: float
     down_s: float
     is_survived: bool
-    """Whether the process that commits outlives its driver, and goes on when the next one is at work."""
+    """Whether the process that stands still outlives the kill of its driver, and goes on when the next one is at work.
+    For a worker: whether any worker is killed, or the one that stands still."""
+    flow: str
 
 
 MOMENTS = (
@@ -46,9 +48,9 @@ MOMENTS = (
 )
 
 
-def plan_kills(seed: int, count: int, targets: Sequence[str]) -> list[Kill]:
+def plan_kills(seed: int, count: int, targets: Sequence[str], flows: Sequence[str]) -> list[Kill]:
     """So many kills, with each target as often as it is named, and each at every moment in turn."""
-    random = Random(seed)
+    random, random_flow = Random(seed), Random(f"{seed} flows")  # so kills are the same for any number of flows
     pairs = [(targets[number % len(targets)], number // len(targets) % len(MOMENTS)) for number in range(count)]
     random.shuffle(pairs)
     return [
@@ -60,6 +62,7 @@ def plan_kills(seed: int, count: int, targets: Sequence[str]) -> list[Kill]:
             random.uniform(0, random.choice(PAUSES_S)),
             random.uniform(0, random.choice(DOWN_S)),
             random.random() < 0.5,
+            random_flow.choice(flows),
         )
         for number, (target, moment) in enumerate(pairs, 1)
     ]

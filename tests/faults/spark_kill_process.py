@@ -1,4 +1,4 @@
-"""The processes of a Spark query: its driver, and a cluster of its own with executors, or none."""
+"""The processes of Spark queries: their driver, and a cluster of its own with executors, or none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}", "SPARK_LOCAL_IP": "127.0.0.1"}
-LOCAL_MASTER = "local[2,4]"  # tasks are tried four times, as on a cluster
+LOCAL_MASTER = "local[*,4]"  # tasks are tried four times, as on a cluster
 START_TIMEOUT_S = 60.0
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _PYTHON_WORKER = " -m pyspark."
@@ -130,7 +130,7 @@ class Driver:
         assert self._process is not None
         for pid, command in processes(self.session):
             if with_workers or _PYTHON_WORKER not in command:
-                _kill(pid)
+                kill_process(pid)
         self._process.wait()
 
     def end(self) -> None:
@@ -166,17 +166,18 @@ def processes(session: int) -> Iterator[tuple[int, str]]:
 
 def kill_session(session: int) -> None:
     for pid, _ in processes(session):
-        _kill(pid)
+        kill_process(pid)
 
 
 def kill_chosen(pids: list[int], choice: float) -> bool:
     """Kill one of these, if there is any."""
     if pids:
-        _kill(sorted(pids)[int(choice * len(pids))])
+        kill_process(sorted(pids)[int(choice * len(pids))])
     return bool(pids)
 
 
-def _kill(pid: int) -> None:
+def kill_process(pid: int) -> None:
+    """Kill a process, unless it has ended meanwhile."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
