@@ -9,7 +9,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz crash kill exactly-once storm soak lint bench format docs clean
+.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz crash kill exactly-once calm-flows storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -65,9 +65,12 @@ soak: $(VENV)/.dev      ## a ZooKeeper and connections to it that break for SECO
 	$(BIN)/python -m tests.faults.zookeeper_soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SERVERS),--servers $(SERVERS))
 
-exactly-once: $(VENV)/.dev ## a Spark query killed KILLS (50) times, and then as often without its decisions; OPTIONS="--brokers 3 --cluster"
-	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS)
-	$(BIN)/python -m tests.faults.spark_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS) --without-decisions
+exactly-once: $(VENV)/.dev ## FLOWS (4) Spark queries killed KILLS (50) times, and then as often without their decisions; OPTIONS="--brokers 3 --cluster"
+	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS)
+	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS) --without-decisions
+
+calm-flows: $(VENV)/.dev ## FLOWS (4) Spark queries that run for MINUTES (30) and must not fail once, with nothing killed
+	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills 0 --minutes $(or $(MINUTES),30) $(OPTIONS)
 
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)
