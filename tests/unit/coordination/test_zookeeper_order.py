@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.logged import logged
 from tests.unit.sample import ManualClock
 
 from runnel.coordination.store import Create, OutcomeUnknown, Put, SessionState
@@ -235,7 +236,7 @@ async def test_a_zookeeper_that_is_not_ours_is_not_believed(
     await idle()
     assert world.heard == [SUSPENDED]
     assert world.store.lease_until_ms() < world.clock.time_ms
-    assert "no longer holds /anchor" in caplog.text
+    assert "no longer holds /anchor" in logged(caplog)
     world.link.on_state(SUSPENDED)
     world.link.values = ours
     world.link.connect()
@@ -334,5 +335,5 @@ async def test_a_store_whose_watcher_fails_gives_up_its_lease(
     await idle()
     assert world.store.lease_until_ms() < world.clock.time_ms
     assert world.heard[-1] is SUSPENDED
-    assert "the ZooKeeper store has failed" in caplog.text
+    assert "the ZooKeeper store has failed" in logged(caplog)
     await world.store.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.logged import logged
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch, records_of
 
 from runnel.config.broker import BrokerConfig
@@ -64,7 +65,7 @@ async def test_a_killed_broker_comes_back_with_topics_data_and_producers(caplog:
         append(broker, b"b", producer=(7, 0, 1))
         await machine.kill(broker)
     async with machine.running() as again:
-        assert "not stopped cleanly" in caplog.text
+        assert "not stopped cleanly" in logged(caplog)
         assert again.image.topics["t"].topic_id == topic_id
         assert again.replicas.get("t", 0).high_watermark == 2
         assert append(again, b"b", producer=(7, 0, 1)) == Appended(1, -1)
@@ -153,14 +154,14 @@ async def test_logs_of_unknown_topics_are_set_aside_and_kept(caplog: pytest.LogC
         await create(broker, "stray")
     await forget_topics(machine, broker.cluster_id)
     async with machine.running():
-        assert "stray-0 belongs to no topic" in caplog.text
+        assert "stray-0 belongs to no topic" in logged(caplog)
         assert not machine.fs.exists("/data/stray-0")
     for _ in range(2):
         async with machine.running() as again:
             await again.care.remove_deleted_files()
             (kept,) = [entry for entry in machine.fs.list_directory("/data") if entry.name.endswith("-stray")]
             assert {entry.name for entry in machine.fs.list_directory(f"/data/{kept.name}")} > {"partition.metadata"}
-    assert f"/data/{kept.name} is a partition of no topic and is left alone" in caplog.text
+    assert f"/data/{kept.name} is a partition of no topic and is left alone" in logged(caplog)
 
 
 async def test_a_kill_during_a_deletion_leaves_no_name_in_the_way() -> None:
@@ -239,7 +240,7 @@ async def test_a_broker_with_a_broken_disk_still_stops(caplog: pytest.LogCapture
     broker.log_dirs[0]._folder.fail(StorageError("/bad", OSError(5, "broken")))
     with caplog.at_level(logging.ERROR, "runnel.runtime"):
         await broker.stop()
-    assert "/bad" in caplog.text
+    assert "/bad" in logged(caplog)
     broker._tasks = []
     async with machine.running(log_dirs="/bad,/good") as again:
         assert [log_dir.was_clean for log_dir in again.log_dirs] == [False, True]

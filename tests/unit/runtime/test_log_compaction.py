@@ -6,6 +6,7 @@ import logging
 from pathlib import PurePath
 
 import pytest
+from tests.logged import logged
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch, records_of
 
 from runnel.machines.controller.topic import NewTopic
@@ -168,7 +169,7 @@ async def test_a_log_that_cannot_be_compacted_is_named_and_others_go_on(caplog: 
         assert keys_of(good) == [(1, b"a")]
         (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
         assert line == "broken-0 cannot be compacted and is left alone until the next start"
-        assert "wrong checksum at position 0" in caplog.text
+        assert "wrong checksum at position 0" in logged(caplog)
 
 
 async def test_a_full_disk_makes_it_wait_and_leaves_the_log_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
@@ -181,7 +182,7 @@ async def test_a_full_disk_makes_it_wait_and_leaves_the_log_as_it_was(caplog: py
             full if operation == "create" and PurePath(path).suffix == ".cleaned" else None
         )
         await compact(broker)
-        assert "t-0 could not be compacted" in caplog.text
+        assert "t-0 could not be compacted" in logged(caplog)
         assert len(keys_of(partition)) == 2
         machine.fs.hook = None
         await compact(broker)
@@ -237,7 +238,7 @@ async def test_a_bug_in_one_log_does_not_end_the_compaction_of_others(
             await fill(broker, partition, b"a", b"a")
         monkeypatch.setattr(odd.log, "recovery_point", None)
         await compact(broker)
-        assert "odd-0 cannot be compacted" in caplog.text
+        assert "odd-0 cannot be compacted" in logged(caplog)
         assert keys_of(good) == [(1, b"a")]
         monkeypatch.undo()
 

@@ -1,6 +1,7 @@
 """What a broker tells of its logs and of their compaction."""
 
 import pytest
+from tests.logged import logged
 from tests.unit.runtime.test_group_metric import read
 from tests.unit.runtime.test_log_compaction import NEVER, compact, create, fill
 from tests.unit.sample import NOW_MS, BrokerInMemory
@@ -80,4 +81,4 @@ async def test_a_cleaner_that_died_is_seen(monkeypatch: pytest.MonkeyPatch, capl
         with pytest.raises(ZeroDivisionError):
             await broker.compaction.run()
         assert read(broker, f"{CLEANER}_deadthreadcount") == {(): 1}
-        assert "no log is compacted any more" in caplog.text
+        assert "no log is compacted any more" in logged(caplog)

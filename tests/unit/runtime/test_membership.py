@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from tests.logged import logged
 from tests.unit.runtime.members import Members, members
 
 import runnel.runtime.election
@@ -333,7 +334,7 @@ async def test_a_broker_that_is_sent_away_leads_nothing_until_it_starts_again(ca
         await cluster.controller.controller.unregister_broker(2)
         assert not cluster.image.is_known(2)
         assert (cluster.state().leader, cluster.state().isr) == (1, (1,))
-        await cluster.until(lambda: "broker 2 was unregistered; it leads nothing" in caplog.text)
+        await cluster.until(lambda: "broker 2 was unregistered; it leads nothing" in logged(caplog))
         assert not partition.is_leader
         assert 2 not in cluster.image.brokers
         await cluster.stop(2)

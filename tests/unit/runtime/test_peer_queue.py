@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from tests.logged import logged
 
 from runnel.runtime.peer import Peer
 from runnel.runtime.peer_queue import PeerQueue
@@ -105,4 +106,4 @@ async def test_who_fails_to_take_items_back_stops_nobody_else(caplog: pytest.Log
     bench.queue.add(HERE, 2)
     await bench.until_idle()
     assert bench.sent[-1] == (HERE, [2])
-    assert "is lost" in caplog.text
+    assert "is lost" in logged(caplog)

@@ -6,6 +6,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.logged import logged
 
 from runnel.client.error import BrokerUnavailable
 from runnel.machines.controller.image import ClusterImage
@@ -200,7 +201,7 @@ async def test_a_later_epoch_in_the_log_needs_no_marker_any_more(caplog: pytest.
     bench.writer.outcomes["t", 0] = [ErrorCode.INVALID_PRODUCER_EPOCH]
     bench.send(("t", 0))
     assert bench.written == {("t", 0)}
-    assert "t-0 has a later epoch of x already" in caplog.text
+    assert "t-0 has a later epoch of x already" in logged(caplog)
 
 
 async def test_a_bug_costs_no_marker(caplog: pytest.LogCaptureFixture) -> None:
@@ -230,7 +231,7 @@ async def test_a_bug_costs_no_marker(caplog: pytest.LogCaptureFixture) -> None:
         while len(bench.writer.asked) < 2:  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.001)
     assert len(bench.other.requests) == 3
-    assert "ValueError: a bug" in caplog.text
+    assert "ValueError: a bug" in logged(caplog)
 
 
 async def test_a_bug_in_the_coordinator_loses_no_news(caplog: pytest.LogCaptureFixture) -> None:

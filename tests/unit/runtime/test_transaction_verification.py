@@ -5,6 +5,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.logged import logged
 
 from runnel.base.clock import SystemClock
 from runnel.config.broker import BrokerConfig
@@ -31,5 +32,5 @@ async def test_a_bug_on_the_way_is_an_answer(caplog: pytest.LogCaptureFixture) -
     async with asyncio.timeout(20):
         codes = await verification.ask(Question("x", 7, 0, [("t", 0), ("t", 1)], is_adding=True))
     assert set(codes.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
-    assert "a bug" in caplog.text
+    assert "a bug" in logged(caplog)
     await verification.stop()

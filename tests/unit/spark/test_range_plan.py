@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.logged import logged
 
 from runnel.client.topic_partition import TopicPartition
 from runnel.spark.data_loss import Loss
@@ -45,7 +46,7 @@ def test_lost_records_stop_the_query_or_are_told(
         plan_ranges(start, end, first, FAIL)
     with caplog.at_level(logging.WARNING):
         plan_ranges(start, end, first, GO_ON)
-    assert message in caplog.text
+    assert message in logged(caplog)
 
 
 def test_a_query_that_may_lose_records_goes_on_with_what_is_left() -> None:

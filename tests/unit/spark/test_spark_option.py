@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from tests.logged import logged
 
 from runnel.client.isolation import Isolation
 from runnel.client.topic_partition import TopicPartition
@@ -191,7 +192,7 @@ def test_a_place_that_cannot_be_is_refused(option: str, text: str) -> None:
 def test_limits_of_streams_make_no_difference_to_a_batch_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         source(maxOffsetsPerTrigger="5").for_batch()
-    assert "option maxOffsetsPerTrigger makes no difference to a batch query" in caplog.text
+    assert "option maxOffsetsPerTrigger makes no difference to a batch query" in logged(caplog)
 
 
 # --- numbers

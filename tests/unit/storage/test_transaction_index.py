@@ -5,6 +5,7 @@ from struct import pack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.logged import logged
 
 from runnel.records.control import ControlType
 from runnel.records.record import read_batches, read_records
@@ -125,7 +126,7 @@ def test_a_bad_file_is_made_anew(bench, caplog: pytest.LogCaptureFixture) -> Non
     reopened = bench.open(recovery_point=8, is_clean=True)
     assert reopened.aborted_transactions(0, 9) == expected
     assert [transaction.producer_id for transaction in expected] == [1, 2, 3]
-    assert name in caplog.text
+    assert name in logged(caplog)
     # One more abort in the same segment comes after those.
     bench.transact(reopened, 4, b"x")
     bench.end(reopened, 4)
