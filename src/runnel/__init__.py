@@ -3,6 +3,7 @@
 The clients are here by name and loaded when they are first used, so that a broker starts without them.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -54,6 +55,38 @@ _HOMES = {
     "TransactionFailed": "runnel.client.error",
     "read_table": "runnel.client.table_read",
 }
+
+_LOGGERS = (
+    "runnel",
+    "runnel.client.delivery",
+    "runnel.client.fetcher",
+    "runnel.client.group",
+    "runnel.client.group_classic",
+    "runnel.client.group_modern",
+    "runnel.client.locator",
+    "runnel.client.sender",
+    "runnel.client.transaction_scope",
+    "runnel.client.truncation",
+    "runnel.runtime",
+    "runnel.server",
+    "runnel.spark.batch_end",
+    "runnel.spark.data_loss",
+    "runnel.spark.discovery",
+    "runnel.spark.option",
+    "runnel.storage.folder",
+    "runnel.storage.log_dir",
+    "runnel.storage.producer_replay",
+    "runnel.storage.recovery",
+    "runnel.storage.segment_swap",
+    "runnel.storage.transaction_lookup",
+    "runnel.testing",
+    "runnel.zookeeper",
+)
+
+# Made before any module needs them: while pyspark makes a logger, all threads make loggers of its class, which only
+# write warnings and write them as JSON to stderr. An embedded broker may import a module at just that moment.
+for _name in _LOGGERS:
+    logging.getLogger(_name)
 
 
 def __getattr__(name: str) -> Any:

@@ -75,7 +75,11 @@ def _configure_logging() -> None:
     """One line an event on stderr, with the time, the level and the message."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, handlers=[handler])  # for what asyncio and other libraries say
+    # The broker's lines are the same whatever a library that was imported before has done to the root's handlers.
+    log.setLevel(logging.INFO)
+    log.handlers = [handler]
+    log.propagate = False
 
 
 async def _serve(config: "BrokerConfig") -> None:
