@@ -26,8 +26,8 @@ $(VENV)/.bench: $(VENV)/.dev
 demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends by itself
 	$(BIN)/python -m runnel.cli.demo $(if $(FOR),--for $(FOR))
 
-test: $(VENV)/.dev      ## every test that this machine can run; skips say why
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not slow' tests
+test: $(VENV)/.dev      ## every test that this machine can run, in random order; skips say why; SEED repeats an order
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(if $(SEED),--randomly-seed=$(SEED)) -m 'not slow' tests
 
 test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the client with Apache Kafka as broker
 	$(BIN)/python -m pytest -m slow tests

@@ -42,3 +42,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
 
     return OneSession(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Say at the end of a long output how to have the tests in the same order again."""
+    seed = config.getoption("randomly_seed", None)
+    if exitstatus != pytest.ExitCode.OK and seed is not None:
+        terminalreporter.write_line(f"This order is repeated by: make test SEED={seed}, with WORKERS=0 in one process")
