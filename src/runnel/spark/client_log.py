@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-ENVIRONMENT = "RUNNEL_SPARK_LOG_LEVEL"
+# Names that begin with RUNNEL_ are options of a broker, and one that is started in this environment refuses others.
+ENVIRONMENT = "PYSPARK_RUNNEL_LOG_LEVEL"
 OFF = "off"
 
 _LEVELS = {

@@ -45,6 +45,11 @@ def test_a_session_without_a_pipeline_logs_as_python_does() -> None:
     assert "1 records were not written" in worker_output(None)
 
 
+def test_a_broker_starts_in_the_environment_of_a_pipeline() -> None:
+    """A broker refuses variables of its own prefix that it does not know, so the demo's broker did not start."""
+    assert not ENVIRONMENT.startswith("RUNNEL_")
+
+
 @pytest.mark.parametrize("level", ["off", "debug"])
 def test_the_driver_logs_alike_and_afterwards_as_before(level: str) -> None:
     logger = logging.getLogger("runnel")
