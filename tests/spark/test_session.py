@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import runnel.spark
 from runnel.spark.error import SessionError
+from runnel.spark.worker_python import find_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,17 @@ def test_defaults_and_what_a_user_says(spark: SparkSession) -> None:
     assert spark.sparkContext.master == "local[2]"
     assert runnel.spark.session(config={"spark.sql.shuffle.partitions": 3}) is not None
     assert setting("sql.shuffle.partitions") == "3"
+
+
+def test_the_workers_of_data_sources_do_not_compile_pyspark_each_time(spark: SparkSession) -> None:
+    """The driver's variable went first and named the plain Python, so each source took a second more of its ten."""
+    import pyspark
+
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    default = getattr(getattr(jvm.org.apache.spark.api.python, "PythonUtils$"), "MODULE$").defaultPythonExec()
+    assert default == spark.sparkContext.pythonExec
+    assert default == str(find_worker_python(Path(pyspark.__file__).parent))
 
 
 def test_registering_by_hand_does_no_harm(spark: SparkSession) -> None:

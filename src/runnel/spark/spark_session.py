@@ -49,9 +49,10 @@ def build_session(
     chosen = master or settings.get("spark.master") or LOCAL_MASTER
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(find_java_home())
-        # Workers must be this Python, with what is installed here.
-        os.environ.setdefault("PYSPARK_PYTHON", _worker_python(chosen))
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        # Workers must be this Python, with what is installed here. Those that the driver starts for a data source take
+        # the second name first.
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            os.environ.setdefault(name, _worker_python(chosen))
     builder = SparkSession.builder.appName(app_name).master(chosen)
     for name, value in (defaults(chosen, log_level.lower()) | settings).items():
         builder = builder.config(name, value)
@@ -83,6 +84,8 @@ def defaults(master: str, log_level: str) -> dict[str, str]:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.ui.showConsoleProgress": "false",
+        # Driver and workers shake hands; the 15 seconds of Spark are too short for a machine that is very busy.
+        "spark.python.authenticate.socketTimeout": "60s",
     }
     if is_local(master):
         found |= {
