@@ -12,7 +12,9 @@ _NEEDED = ("pyspark", "pyarrow", "pandas")
 
 
 @click.command()
-@click.option("--for", "duration_s", callback=read_duration_s, metavar="DURATION", help="End after this, such as 60s.")
+@click.option(
+    "--for", "duration_s", callback=read_duration_s, metavar="DURATION", help="Run for this long, such as 60s, and end."
+)
 @click.option("--no-spark", is_flag=True, help="Only the broker: publish, and read back.")
 @click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Any Spark master.")
 def demo(duration_s: float | None, no_spark: bool, master: str) -> None:

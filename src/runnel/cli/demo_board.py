@@ -24,6 +24,7 @@ class DemoBoard:
         self._results = results
         self._live: Any = None
         self._line_due_s = time.monotonic() + LINE_INTERVAL_S
+        self._has_result = False
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -41,10 +42,17 @@ class DemoBoard:
         """Show the newest numbers; call it often."""
         if self._live is not None:
             self._live.update(self._render(), refresh=True)
-        elif time.monotonic() >= self._line_due_s:
+        elif time.monotonic() >= self._line_due_s or self._is_first_result():
             self._line_due_s = time.monotonic() + LINE_INTERVAL_S
             for line in self.lines():
                 print(line, flush=True)
+
+    def _is_first_result(self) -> bool:
+        """Whether there is a result for the first time, for which people in front of a pipe have been waiting."""
+        if self._has_result or not self._results.pages:
+            return False
+        self._has_result = True
+        return True
 
     def lines(self) -> list[str]:
         """Everything as lines."""

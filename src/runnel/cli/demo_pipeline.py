@@ -1,9 +1,9 @@
 """The demo, with Spark: website activity through a broker and a pipeline, to topics and to Parquet files.
 
 A broker runs in a child process. Events are published at an even pace, among them late ones and
-duplicates, while Spark starts and the flows of `examples/website.py` run over them. At the end
-nothing more is published, the flows read what is left, and the files are compared with what the
-broker acknowledged.
+duplicates: a few while Spark starts, and many once the flows of `examples/website.py` run over them.
+At the end nothing more is published, the flows read what is left, and the files are compared with
+what the broker acknowledged.
 """
 
 import sys
@@ -20,7 +20,7 @@ from runnel.cli.activity import TOPICS
 from runnel.cli.demo_board import DemoBoard
 from runnel.cli.demo_broker import broker_process
 from runnel.cli.demo_check import find_missing, read_parquet
-from runnel.cli.demo_publisher import Publisher
+from runnel.cli.demo_publisher import EVENTS_PER_SECOND, EVENTS_PER_SECOND_AT_FIRST, Publisher
 from runnel.cli.demo_result import RESULT_TOPICS, ResultReader
 from runnel.cli.pipeline import handle_signals, stop_on_signals
 from runnel.client.admin import NewTopic
@@ -42,7 +42,8 @@ _PARTITIONS = 3
 _CHECK_INTERVAL_S = 0.25
 # A minute is too short for the second compiler, which takes more time from two cores than it gives back.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
-_CATCH_UP_TIMEOUT_S = 180.0
+_PAST_S = 20  # more than a window of five seconds and the lateness of ten
+_STUCK_TIMEOUT_S = 300.0  # a batch takes a busy laptop less
 ACTIVITY = "activity"
 SESSIONS = "sessions"
 
@@ -57,7 +58,7 @@ def run_pipeline_demo(duration_s: float | None, master: str) -> int:
         tempfile.TemporaryDirectory(prefix="runnel-demo-") as folder,
         broker_process() as address,
     ):
-        publisher = Publisher(address, seed=time.time_ns())
+        publisher = Publisher(address, time.time_ns(), EVENTS_PER_SECOND_AT_FIRST)
         try:
             return _Demo(address, Path(folder), publisher, stopping, duration_s).run(master)
         finally:
@@ -74,10 +75,12 @@ class _Demo:
         self._folder = folder
         self._publisher = publisher
         self._stopping = stopping
-        self._deadline_s = None if duration_s is None else time.monotonic() + duration_s
+        self._duration_s = duration_s
+        self._deadline_s: float | None = None
 
     def run(self, master: str) -> int:
         _create_topics(self._address)
+        self._publisher.publish_past(_PAST_S)
         self._publisher.start()
         _say(f"website activity is published to a broker on {self._address}")
         pipeline = load_pipeline(EXAMPLE)
@@ -93,6 +96,7 @@ class _Demo:
             try:
                 running.start()
                 _say(f"flows {', '.join(running.tallies)} of {EXAMPLE.parent.name}/{EXAMPLE.name} are running")
+                self._publisher.events_per_second = EVENTS_PER_SECOND
                 with ResultReader(self._address) as results:
                     self._watch(running, results)
                     caught_up = self._catch_up(running, plans)
@@ -104,6 +108,8 @@ class _Demo:
     def _watch(self, running: PipelineRun, results: "Results") -> None:
         """Show what happens until the time is up or somebody ends it."""
         board = DemoBoard(self._address, self._publisher, running, results)
+        if self._duration_s is not None:
+            self._deadline_s = time.monotonic() + self._duration_s
         with board.live():
             while not self._is_over():
                 running.check()
@@ -118,13 +124,17 @@ class _Demo:
         """Publish nothing more, and wait until every flow has read everything."""
         self._publisher.stop()
         _say("nothing more is published; the flows read what is left (Ctrl-C ends it at once)")
-        deadline_s = time.monotonic() + _CATCH_UP_TIMEOUT_S
-        while time.monotonic() < deadline_s:
+        rows_read, stuck_at_s = -1, 0.0
+        while True:
             if all(_has_read_all(running.tallies[plan.name], plan, self._publisher) for plan in plans):
                 return True
             running.check()
+            rows_in = sum(tally.rows_in for tally in running.snapshot())
+            if rows_in > rows_read:
+                rows_read, stuck_at_s = rows_in, time.monotonic() + _STUCK_TIMEOUT_S
+            elif time.monotonic() >= stuck_at_s:
+                return False
             time.sleep(_CHECK_INTERVAL_S)
-        return False
 
     def _report(self, tallies: Sequence[FlowTally], results: "Results", *, caught_up: bool) -> int:
         publisher = self._publisher
@@ -145,7 +155,7 @@ class _Demo:
             _say(f"parquet {name}: {0 if rows is None else rows.num_rows:,} rows read back from {file_count:,} files")
         problems = [*publisher.problems, *find_missing(rows, publisher.ends)]
         if not caught_up:
-            problems.append(f"the flows did not read everything within {_CATCH_UP_TIMEOUT_S:g} s")
+            problems.append(f"the flows did not read everything: none has read a row for {_STUCK_TIMEOUT_S:g} s")
         for problem in problems[:10]:
             print(f"runnel demo: {problem}", file=sys.stderr)
         if problems:

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from runnel.client.delivery import RecordMetadata
 
 EVENTS_PER_SECOND = 1_000
+# While Spark starts, which takes a busy machine a minute: the first batches, in which Spark compiles, stay small.
+EVENTS_PER_SECOND_AT_FIRST = 100
 _TICK_S = 0.1
-_FLUSH_TIMEOUT_S = 30.0
+_FLUSH_TIMEOUT_S = 120.0  # as long as the producer itself tries
 
 
 class Publisher:
     """Sends events at an even pace until it is stopped. Then it knows where each acknowledged one was written."""
 
     def __init__(self, address: str, seed: int, events_per_second: int = EVENTS_PER_SECOND) -> None:
+        self.events_per_second = events_per_second  # may be changed at any time
         self.acknowledged: Counter[str] = Counter()
         self.ends: dict[TopicPartition, int] = {}  # the offset after the last acknowledged event
         self.late_count = 0
@@ -32,7 +35,6 @@ class Publisher:
         self.problems: list[str] = []
         self.rate = Rate()
         self._activity = Activity(seed)
-        self._events_per_second = events_per_second
         self._producer = Producer(address, client_id="runnel-demo", compression_type="zstd", linger_ms=20)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="runnel-demo-publisher", daemon=True)
@@ -40,6 +42,12 @@ class Publisher:
     def start(self) -> None:
         """Begin to publish."""
         self._thread.start()
+
+    def publish_past(self, seconds: int) -> None:
+        """Publish the events of the last seconds, so that windows are complete as soon as somebody counts."""
+        now_ms = time.time_ns() // 1_000_000
+        for ago_s in range(seconds, 0, -1):
+            self._send(self.events_per_second, now_ms - 1000 * ago_s)
 
     def stop(self) -> None:
         """Publish nothing more, and return when everything is acknowledged. Stopping twice does nothing."""
@@ -54,18 +62,18 @@ class Publisher:
         return self.acknowledged.total()
 
     def _run(self) -> None:
-        began_s = time.monotonic()
-        published = 0
+        last_s, due = time.monotonic(), 0.0
         try:
             while not self._stopping.wait(_TICK_S):
-                due = int((time.monotonic() - began_s) * self._events_per_second) - published
-                published += due
-                self._send(due)
+                now_s = time.monotonic()
+                due += (now_s - last_s) * self.events_per_second
+                last_s = now_s
+                self._send(int(due), time.time_ns() // 1_000_000)
+                due -= int(due)
         except (ApiError, ClientError) as error:
             self.problems.append(f"publishing ended: {error}")
 
-    def _send(self, count: int) -> None:
-        now_ms = time.time_ns() // 1_000_000
+    def _send(self, count: int, now_ms: int) -> None:
         before = None
         for event in self._activity.events(now_ms, count):
             self.late_count += event.timestamp_ms < now_ms

@@ -40,10 +40,11 @@ class Results:
 
     def line(self) -> str:
         """The newest results in a line."""
+        orders = f"{self.counts[ORDER_SEARCHES]:,} orders after searches"
         if not self.pages:
-            return "no window of page views is complete yet"
+            return f"no window of page views is complete yet; {orders}"
         top = ", ".join(f"{page} {views}" for page, views in self.pages.most_common(3))
-        return f"most seen from {clock(self.window)} on: {top}; {self.counts[ORDER_SEARCHES]:,} orders after searches"
+        return f"most seen from {clock(self.window)} on: {top}; {orders}"
 
     def tables(self) -> "list[Table]":
         """The newest results for a terminal."""

@@ -1,10 +1,13 @@
 """The parts of the demo with Spark that need no Spark."""
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from runnel.cli.activity import TOPICS
 from runnel.cli.demo_board import DemoBoard
@@ -22,7 +25,7 @@ def test_the_publisher_knows_what_was_acknowledged() -> None:
         for topic in TOPICS:
             broker.create_topic(topic, 2)
         publisher = Publisher(broker.bootstrap_servers, seed=1)
-        publisher._send(3_000)
+        publisher._send(3_000, time.time_ns() // 1_000_000)
         publisher.stop()
         assert publisher.problems == []
         assert publisher.total == 3_000 + publisher.duplicate_count
@@ -34,6 +37,38 @@ def test_the_publisher_knows_what_was_acknowledged() -> None:
             ends = {partition: end for partition, end in publisher.ends.items() if partition.topic == topic}
             assert find_missing(table.append_column("topic", [[topic] * table.num_rows]), ends) == []
             assert sum(ends.values()) == table.num_rows
+
+
+def test_windows_are_complete_before_anybody_counts() -> None:
+    with Broker() as broker:
+        for topic in TOPICS:
+            broker.create_topic(topic)
+        publisher = Publisher(broker.bootstrap_servers, seed=1, events_per_second=10)
+        publisher.publish_past(20)
+        publisher.stop()
+        assert publisher.total == 20 * 10 + publisher.duplicate_count
+        table = read_table(broker.bootstrap_servers, "page_views", columns=["timestamp"])
+        ages_s = [time.time() - at.timestamp() for at in table.column("timestamp").to_pylist()]
+        assert max(ages_s) >= 20
+
+
+def test_the_pace_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a minute's events in one first batch kept the first results back while Spark compiled."""
+    sent: list[int] = []
+    publisher = Publisher("127.0.0.1:1", seed=1, events_per_second=0)
+
+    def send(count: int, _now_ms: int) -> None:
+        sent.append(count)
+        publisher.events_per_second = 100
+        if sum(sent):
+            publisher._stopping.set()
+
+    monkeypatch.setattr(publisher, "_send", send)
+    publisher.start()
+    publisher._thread.join(60)
+    publisher.stop()
+    assert sent[0] == 0
+    assert sum(sent) >= 1
 
 
 def rows(*offsets: int) -> pa.Table:
@@ -69,7 +104,7 @@ def test_only_files_of_finished_batches_are_read(tmp_path: Path) -> None:
 
 def test_the_newest_window_is_shown() -> None:
     results = Results()
-    assert results.line() == "no window of page views is complete yet"
+    assert results.line() == "no window of page views is complete yet; 0 orders after searches"
     early, late = "2026-01-01T10:00:00.000Z", "2026-01-01T10:00:05.000Z"
     for start, page, views in ((early, "/", 9), (late, "/", 3), (late, "/docs", 5), (early, "/blog", 99)):
         results.add(PAGE_COUNTS, {"start": start, "page": page, "views": views})
@@ -90,3 +125,21 @@ def test_the_board_has_a_line_for_each_flow() -> None:
     finally:
         publisher.stop()
     assert [line.split()[0] for line in lines] == ["published", "one:", "two:", "no"]
+
+
+def test_the_first_result_is_shown_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    class Running:
+        def snapshot(self) -> list[FlowTally]:
+            return []
+
+    publisher: Any = Publisher("127.0.0.1:1", seed=1)
+    results = Results()
+    board = DemoBoard("h:1", publisher, Running(), results)
+    try:
+        board.refresh()
+        results.add(PAGE_COUNTS, {"start": "2026-01-01T10:00:00.000Z", "page": "/", "views": 9})
+        board.refresh()
+        board.refresh()
+    finally:
+        publisher.stop()
+    assert capsys.readouterr().out.count("most seen from 10:00:00 on: / 9") == 1
