@@ -12,7 +12,7 @@ named after the topic that it writes to.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,11 +43,8 @@ class HaltingDesk:
         self._halt = halt
         self._flow = flow
 
-    def take(self, *run_id: str) -> Decision | None:
-        return self._desk.take(*run_id)
-
-    def has_taken(self, run_id: str) -> bool:
-        return self._desk.has_taken(run_id)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._desk, name)  # the rest of `Desk`, as it is
 
     def decide(self, decision: Decision) -> None:
         self._halt.pass_by(Moment.UNDECIDED, self._flow)
@@ -60,22 +57,13 @@ class HaltingDesk:
             transactions = transactions[1:]
         self._desk.end(transactions, commit=commit)
 
-    def find_open(self, transactions: Sequence[PreparedTransaction]) -> Sequence[PreparedTransaction]:
-        return self._desk.find_open(transactions)
-
-    def is_search_due(self) -> bool:
-        return self._desk.is_search_due()
-
-    def find_remains(self, decided: Decision | None, names: Iterable[str] = ()) -> Sequence[PreparedTransaction]:
-        return self._desk.find_remains(decided, names)
-
 
 class UndecidedDesk(HaltingDesk):
     """The same, and nothing is written down or found."""
 
-    def take(self, *run_id: str) -> Decision | None:
-        super().take(*run_id)
-        return None
+    def take(self, *run_id: str) -> Any:
+        found = self._desk.take(*run_id)
+        return found._replace(decision=None) if hasattr(found, "_replace") else None
 
     def decide(self, decision: Decision) -> None:
         self._halt.pass_by(Moment.UNDECIDED, self._flow)
