@@ -12,6 +12,7 @@ named after the topic that it writes to.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 HALT_FOLDER = "SPARK_KILL_HALT_FOLDER"
+COMMIT_PAUSE_S = 0.3  # flows commit at the same time then, so that Spark needs several workers, which take turns
 
 
 class HaltingDesk:
@@ -81,6 +83,7 @@ class HaltingBatch(MicroBatch):
         return prepared
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        time.sleep(COMMIT_PAUSE_S)
         super().commit(messages)
         if any(isinstance(message, Prepared) and message.transaction is not None for message in messages):
             Evidence(_folder()).note_commit(self._flow)

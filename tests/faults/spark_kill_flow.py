@@ -1,7 +1,8 @@
 """The flows of a run: what each one makes of the numbers in the source, as a Spark query and as plain Python.
 
-They differ where the sink does. Some keep state and write behind a shuffle, others write row by row as they read, and
-one in four writes in `foreachBatch`, where Spark commits through its batch writer and not through its stream writer.
+They differ where the sink does. Every other one keeps state and writes behind a shuffle, and the rest write row by row
+as they read. Two in four write in `foreachBatch`, where Spark commits through its batch writer and not through its
+stream writer. Spark has other Python workers for that, so it takes two flows of each kind for workers to take turns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Windows:
     name: str
     window_s: int
     key_count: int
-    is_in_foreach_batch = False
+    is_in_foreach_batch: bool
 
     def rows(self, records: DataFrame) -> DataFrame:
         """What the query writes."""
@@ -88,10 +89,10 @@ def make_flows(count: int) -> list[Flow]:
         suffix = f"-{turn + 1}" if turn else ""
         found.append(
             (
-                Windows(f"minutes{suffix}", _WINDOWS_S[0], 5 + turn),
+                Windows(f"minutes{suffix}", _WINDOWS_S[0], 5 + turn, is_in_foreach_batch=False),
                 Squares(f"squares{suffix}", 7, turn % 7, is_in_foreach_batch=False),
-                Windows(f"long-windows{suffix}", _WINDOWS_S[1], 3 + turn),
-                Squares(f"foreach-batch{suffix}", 11, turn % 11, is_in_foreach_batch=True),
+                Windows(f"batch-windows{suffix}", _WINDOWS_S[1], 3 + turn, is_in_foreach_batch=True),
+                Squares(f"batch-squares{suffix}", 11, turn % 11, is_in_foreach_batch=True),
             )[number % 4]
         )
     return found

@@ -72,7 +72,7 @@ def test_one_process_of_a_flow_stands_still_until_it_is_released(tmp_path: Path)
 def test_flows_differ_and_have_whole_windows() -> None:
     flows = make_flows(9)
     assert len({flow.name for flow in flows}) == len({tuple(flow.truth(2 * ROUND)) for flow in flows}) == 9
-    assert [flow.is_in_foreach_batch for flow in flows[:4]] == [False, False, False, True]
+    assert [flow.is_in_foreach_batch for flow in flows[:4]] == [False, False, True, True]
     for flow in flows:
         rows = list(flow.truth(2 * ROUND))
         assert len(rows) == len(set(rows))

@@ -68,7 +68,6 @@ def test_four_flows_write_exactly_once_while_they_are_killed(tmp_path: Path, *, 
         found = loop.run(kills, math.inf, print)
     assert len(found) == 4
     assert all(flow.is_equal for flow in found), f"seed {seed}, {found}"
-    assert any(loop.evidence.commits(flow.flow).turn_count for flow in found), f"seed {seed}: no turns"
 
 
 def kill_after(copier: Copier, condition: Callable[[], bool], dice: random.Random) -> None:
