@@ -1,0 +1,135 @@
+"""A pipeline whose broker is killed and comes back: flows wait, go on from their checkpoints, and lose nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark.waiting import wait_until
+
+from runnel.cli.demo_check import read_parquet
+from runnel.client.producer import Producer
+from runnel.client.table_read import read_table
+from runnel.spark.pipeline.load import load_pipeline
+from runnel.spark.pipeline.plan import checkpoints_of, plan_flow
+from runnel.spark.pipeline.run import PipelineRun
+from runnel.spark.pipeline.topic_check import check_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+
+# Sources give up soon here. By default they wait for half a minute, and outlast most restarts of a broker.
+FLOWS = """
+from runnel.pipeline import flow, parquet, topic
+
+numbers = topic("numbers", schema="n int", options={"kafka.request.timeout.ms": 1000, "fetchOffset.numRetries": 1})
+
+@flow(source=numbers, sink=topic("copies"))
+def copied(rows):
+    return rows
+
+@flow(source=numbers, sink=parquet("files"))
+def stored(rows):
+    return rows
+"""
+
+
+class BrokerProcess:
+    """A broker that can be killed, and started again on its port."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self.address = "127.0.0.1:0"
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "runnel.cli.main", "start", "--data", str(self._data)]
+        self._process = subprocess.Popen(
+            [*command, "--listen", self.address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline()
+        assert " ready on " in ready
+        self.address = ready.rpartition(" ")[2].strip()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def send(address: str, numbers: range) -> None:
+    with Producer(address) as producer:
+        for number in numbers:
+            producer.send("numbers", json.dumps({"n": number}).encode())
+
+
+def copies(address: str) -> Counter[int]:
+    rows = read_table(address, "copies", columns=["value"], isolation_level="read_committed")
+    return Counter(json.loads(value)["n"] for value in rows.column("value").to_pylist())
+
+
+def start(spark: SparkSession, path: Path, address: str, say: Callable[[str], None]) -> PipelineRun:
+    pipeline = load_pipeline(path)
+    client = {"bootstrap.servers": address}
+    plans = [plan_flow(flow, client, checkpoints_of(path), path.parent) for flow in pipeline.flows]
+    check_topics(plans, client)
+    running = PipelineRun(spark, pipeline, plans, say=say)
+    running.start()
+    return running
+
+
+def test_flows_outlive_their_broker(spark: SparkSession, tmp_path: Path) -> None:
+    """One flow that lost its broker ended the whole pipeline, and nobody started it again."""
+    broker = BrokerProcess(tmp_path / "data")
+    said: list[str] = []
+    path = tmp_path / "pipe.py"
+    path.write_text(FLOWS)
+    try:
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "runnel.cli.main",
+                "topic",
+                "create",
+                "numbers",
+                "--bootstrap-server",
+                broker.address,
+            ],
+            check=True,
+            capture_output=True,
+        )
+        send(broker.address, range(100))
+        running = start(spark, path, broker.address, said.append)
+        try:
+            wait_until(lambda: running.check() and len(copies(broker.address)) == 100, 120)
+            broker.kill()
+            wait_until(
+                lambda: running.check() and {line.split()[1] for line in said} == {"copied", "stored"},
+                120,
+                lambda: f"{said}",
+            )
+            broker.start()
+            send(broker.address, range(100, 200))
+
+            def is_done() -> bool:
+                return running.check() and all(tally.rows_in >= 200 for tally in running.snapshot())
+
+            wait_until(is_done, 180, lambda: f"{said}")
+            running.check()
+        finally:
+            running.stop()
+        assert copies(broker.address) == Counter(range(200))
+        assert sorted(read_parquet(tmp_path / "files")[1].column("n").to_pylist()) == list(range(200))
+        assert any(line.startswith("flow copied is back after ") for line in said)
+        assert {tally.state for tally in running.snapshot()} == {"stopped"}
+    finally:
+        broker.kill()
