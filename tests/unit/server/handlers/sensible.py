@@ -49,7 +49,8 @@ def _produce(about: About) -> Message:
 
 @builds(ApiKey.FETCH)
 def _fetch(about: About) -> Message:
-    partitions = [fetch.FetchRequestPartition(partition=0, partition_max_bytes=1000)]
+    # Not the first record: the request to delete records, which may come before, deletes that one.
+    partitions = [fetch.FetchRequestPartition(partition=0, fetch_offset=1, partition_max_bytes=1000)]
     by_id = about.version >= 13
     named = fetch.FetchRequestTopic(
         topic="" if by_id else about.name, topic_id=about.topic_id if by_id else UUID(int=0), partitions=partitions
