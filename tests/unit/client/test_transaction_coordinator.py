@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.settled import settled
 
 from runnel.client.cluster import Cluster
 from runnel.client.delivery import LoopReceipt, Outcome
@@ -310,7 +311,7 @@ def test_nothing_is_taken_while_a_transaction_ends(monkeypatch: pytest.MonkeyPat
         await world.transactions.begin()
         world.send()
         committing = asyncio.get_running_loop().create_task(world.transactions.commit())
-        await asyncio.sleep(0)
+        await settled()
         with pytest.raises(Exception, match="committing"):
             world.send()
         world.write()
@@ -327,7 +328,7 @@ def test_a_commit_that_meets_the_end_of_the_producer_is_none(monkeypatch: pytest
         await open_with_record(world)
         world.send(b"never written")
         committing = asyncio.get_running_loop().create_task(world.transactions.commit())
-        await asyncio.sleep(0)
+        await settled()
         world.outbox.close()
         world.outbox.tell_progress()
         with pytest.raises(ClientClosed):
@@ -342,7 +343,7 @@ def test_a_cancelled_commit_can_be_asked_for_again(monkeypatch: pytest.MonkeyPat
         await world.transactions.begin()
         world.send()
         committing = asyncio.get_running_loop().create_task(world.transactions.commit())
-        await asyncio.sleep(0)
+        await settled()
         committing.cancel()
         await asyncio.gather(committing, return_exceptions=True)
         world.write()

@@ -4,6 +4,7 @@ import asyncio
 from math import inf
 
 import pytest
+from tests.settled import settled
 from tests.unit.sample import ManualClock
 
 from runnel.coordination.memory import MemoryStore, MemoryTree
@@ -118,7 +119,7 @@ async def test_a_lost_answer_leaves_its_maker_in_doubt_until_it_is_connected_aga
     assert not isinstance(caught.value, NotConnectedError)
     assert await mine.get("/a") is None
     waiting = asyncio.ensure_future(mine.wait_connected())
-    await asyncio.sleep(0)
+    await settled()
     assert not waiting.done()
     mine.resume()
     await waiting
@@ -154,7 +155,7 @@ async def test_a_stalled_connection_answers_and_tells_nothing_until_it_moves_aga
     mine.stall()
     commit = asyncio.ensure_future(mine.commit([Create("/a", b"")]))
     await theirs.commit([Create("/b", b"")])
-    await asyncio.sleep(0)
+    await settled()
     assert (commit.done(), witness.take(), mine.session_state) == (False, [], CONNECTED)
     mine.resume()
     await commit
@@ -166,7 +167,7 @@ async def test_a_stall_that_ends_badly_ends_the_commits_in_it(end: object) -> No
     mine = MemoryStore()
     mine.stall()
     commit = asyncio.ensure_future(mine.commit([Create("/a", b"")]))
-    await asyncio.sleep(0)
+    await settled()
     end(mine)  # type: ignore[operator]
     mine.resume()
     with pytest.raises(OutcomeUnknown):

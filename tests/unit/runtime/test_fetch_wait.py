@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from tests.settled import settled
 
 from runnel.runtime.fetch_wait import FetchWait
 from runnel.runtime.partition import AppendWaiter, Partition
@@ -49,24 +50,18 @@ async def begin(missing_bytes: int, boards: list[Board], timeout_s: float = 30.0
     """A wait that has begun to wait."""
     partitions = cast("list[Partition]", boards)
     task = asyncio.get_running_loop().create_task(FetchWait(missing_bytes).wait(partitions, timeout_s))
-    await turn()
+    await settled()
     return task
-
-
-async def turn() -> None:
-    """Let everything that is ready run."""
-    for _ in range(3):
-        await asyncio.sleep(0)
 
 
 async def test_enough_bytes_wake_it_wherever_they_are_appended(monkeypatch: pytest.MonkeyPatch) -> None:
     timers, boards = Timers(monkeypatch), [Board(), Board()]
     task = await begin(100, boards)
     boards[0].append(60)
-    await turn()
+    await settled()
     assert not task.done()
     boards[1].append(40)
-    await turn()
+    await settled()
     assert task.done()
     assert await task is True
     assert [delay for delay, _, _ in timers.set] == [30.0]
@@ -95,7 +90,7 @@ async def test_only_one_timer_exists_and_it_ends_with_the_wait(monkeypatch: pyte
     task = await begin(100, [board])
     for _ in range(50):
         board.append(1)
-        await turn()
+        await settled()
     assert len(timers.set) == 1
     board.append(50)
     await task
@@ -135,7 +130,7 @@ async def test_two_waits_wake_each_when_it_has_enough(monkeypatch: pytest.Monkey
     board = Board()
     modest, greedy = await begin(10, [board]), await begin(20, [board])
     board.append(10)
-    await turn()
+    await settled()
     assert (modest.done(), greedy.done()) == (True, False)
     board.append(10)
     await asyncio.gather(modest, greedy)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.settled import settled
 from tests.unit.runtime.test_partition_role import Bench
 
 from runnel.machines.fetch_session import FetchPartition, FetchSessions
@@ -63,9 +64,9 @@ def test_another_partition_of_the_same_name_takes_over() -> None:
 async def test_a_fetch_that_waits_is_woken_by_what_is_written_and_not_by_what_is_committed() -> None:
     bench, watch = begun()
     waiting = asyncio.create_task(watch.wait(FetchWait(1), 20))
-    await asyncio.sleep(0)
+    await settled()
     bench.partition.commit(0, 100)
-    await asyncio.sleep(0)
+    await settled()
     assert not waiting.done()
     bench.append(b"a")
     await waiting

@@ -1,8 +1,8 @@
 """Changes of an ISR on their way to the metadata store, and all that can become of them."""
 
-import asyncio
 from uuid import UUID
 
+from tests.settled import settled
 from tests.unit.runtime.test_partition_role import Bench
 
 from runnel.coordination.cluster import ClusterMetadata
@@ -74,8 +74,7 @@ class World:
 
     async def settle(self) -> None:
         """Let everything happen that can."""
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settled()
 
 
 async def test_a_follower_that_caught_up_joins() -> None:

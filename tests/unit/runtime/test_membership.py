@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.logged import logged
+from tests.settled import settled
 from tests.unit.runtime.members import Members, members
 
 import runnel.runtime.election
@@ -94,8 +95,7 @@ async def test_a_broker_whose_election_was_not_answered_is_the_controller(monkey
     election = ControllerElection(metadata, 1, lambda: True)
     store.lose_next_answer()
     standing = asyncio.create_task(election.stand_while_vacant())
-    for _ in range(10):  # until it stands again, and waits for the store
-        await asyncio.sleep(0)
+    await settled()  # it stands again, and waits for the store
     store.resume()
     await standing
     assert election.is_controller
@@ -106,7 +106,7 @@ async def test_a_broker_that_is_not_answered_when_it_names_the_cluster_asks_agai
     store = MemoryStore(MemoryTree(), SystemClock())
     store.lose_next_answer()
     naming = asyncio.create_task(load_cluster_id(store))
-    await asyncio.sleep(0)
+    await settled()
     store.resume()
     assert await naming == await load_cluster_id(store)
 
@@ -266,14 +266,15 @@ async def test_a_broker_of_another_cluster_is_refused_and_leaves_no_trace() -> N
         assert empty.tree.nodes == {}
 
 
-async def test_a_broker_waits_for_the_session_of_its_predecessor() -> None:
+async def test_a_broker_waits_for_the_session_of_its_predecessor(caplog: pytest.LogCaptureFixture) -> None:
     async with members(1) as cluster:
         await cluster.start(2)
         epoch = cluster.image.brokers[2].epoch
         old = cluster.brokers.pop(2)
         cluster.disks[2] = type(cluster.disks[2])()
         starting = asyncio.ensure_future(cluster.start(2))
-        await asyncio.sleep(0.02)
+        await cluster.until(lambda: "broker 2 is registered from" in logged(caplog))
+        await settled()
         assert not starting.done()
         old.membership._is_leaving = True
         await old.stop()

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from tests.logged import logged
+from tests.settled import settled
 
 from runnel.runtime.peer import Peer
 from runnel.runtime.peer_queue import PeerQueue
@@ -34,6 +35,19 @@ class Bench:
         self.peer_faults: list[Exception] = []
         self.returned: list[tuple[list[int], str]] = []
         self.return_faults: list[Exception] = []
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+
+    async def hold(self) -> None:
+        """Have requests wait, and return when those with the items so far are under way."""
+        self._may_go_on.clear()
+        await settled()
+
+    async def go_on(self) -> None:
+        """Let the requests go that wait, and all that follow from them."""
+        self._may_go_on.set()
+        await settled()
+        assert not self.queue._tasks
 
     def _peer_of(self, broker_id: int) -> Peer:
         if self.peer_faults:
@@ -42,7 +56,7 @@ class Bench:
         return cast("Peer", self.peers[-1])
 
     async def _send(self, peer: Any, items: list[int]) -> None:
-        await asyncio.sleep(0)
+        await self._may_go_on.wait()
         self.sent.append((peer.broker_id, items))
         for item in items:
             if item in self.faults:
@@ -53,20 +67,15 @@ class Bench:
             raise self.return_faults.pop()
         self.returned.append((items, str(error)))
 
-    async def until_idle(self) -> None:
-        async with asyncio.timeout(20):
-            while self.queue._tasks:  # noqa: ASYNC110  nobody tells
-                await asyncio.sleep(0)
-
 
 async def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
     bench = Bench()
     bench.queue.add(HERE, 1)
     bench.queue.add(THERE, 2)
-    await asyncio.sleep(0)
+    await bench.hold()
     bench.queue.add(HERE, 3)
     bench.queue.add(HERE, 4)
-    await bench.until_idle()
+    await bench.go_on()
     assert sorted(bench.sent) == [(HERE, [1]), (HERE, [3, 4]), (THERE, [2])]
     assert sorted(peer.broker_id for peer in bench.peers) == [HERE, THERE]
     await bench.queue.stop()
@@ -78,9 +87,9 @@ async def test_what_a_bug_hits_is_given_back_and_the_rest_is_sent() -> None:
     bench.faults[1] = ValueError("a bug")
     bench.queue.add(HERE, 0)
     bench.queue.add(HERE, 1)
-    await asyncio.sleep(0)
+    await bench.hold()
     bench.queue.add(HERE, 2)
-    await bench.until_idle()
+    await bench.go_on()
     assert bench.returned == [([0, 1], "a bug")]
     assert bench.sent[-1] == (HERE, [2])
 
@@ -90,10 +99,10 @@ async def test_a_peer_that_cannot_be_made_is_made_at_the_next_time() -> None:
     bench = Bench()
     bench.peer_faults = [ValueError("a bug")]
     bench.queue.add(HERE, 1)
-    await bench.until_idle()
+    await bench.go_on()
     assert bench.returned == [([1], "a bug")]
     bench.queue.add(HERE, 1)
-    await bench.until_idle()
+    await bench.go_on()
     assert bench.sent == [(HERE, [1])]
 
 
@@ -102,8 +111,8 @@ async def test_who_fails_to_take_items_back_stops_nobody_else(caplog: pytest.Log
     bench.faults[1] = ValueError("a bug")
     bench.return_faults = [ValueError("another bug")]
     bench.queue.add(HERE, 1)
-    await asyncio.sleep(0)
+    await bench.hold()
     bench.queue.add(HERE, 2)
-    await bench.until_idle()
+    await bench.go_on()
     assert bench.sent[-1] == (HERE, [2])
     assert "is lost" in logged(caplog)

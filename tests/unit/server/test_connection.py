@@ -6,7 +6,8 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.clients.ask.fetch import fetch_fields
 from tests.clients.raw import Wire, batch
 from tests.faults.live import (
     LOOPS,
+    TIMEOUT_S,
     Live,
     api_versions,
     framed,
@@ -440,8 +442,7 @@ def test_half_sent_frames_take_no_more_memory_than_allowed_and_small_requests_ar
     peers = [live.socket() for _ in range(count)]
     for peer in peers:
         peer.setblocking(False)
-    _send_as_much_as_goes(peers, half)
-    wait_until(lambda: budget.waiting_count > 0, "frames wait for memory")
+    _send_as_much_as_goes(peers, half, lambda: peaks[0] >= QUEUED_BYTES_MAX and budget.waiting_count > 0)
     bound = QUEUED_BYTES_MAX + REQUEST_BYTES_MAX + count * 4 * FULL_MEMORY_READ_BYTES + 4 * 64 * 1024
     assert QUEUED_BYTES_MAX <= peaks[0] <= bound
     live.assert_serves()
@@ -450,10 +451,12 @@ def test_half_sent_frames_take_no_more_memory_than_allowed_and_small_requests_ar
     live.wait_until_gone()
 
 
-def _send_as_much_as_goes(peers: list[socket.socket], data: bytes) -> None:
+def _send_as_much_as_goes(peers: list[socket.socket], data: bytes, is_full: Callable[[], bool]) -> None:
+    """Send until the broker has no memory left, and then for as long as it takes more than it should."""
     left = {peer: memoryview(data) for peer in peers}
-    idle_rounds = 0
-    while left and idle_rounds < 50:
+    idle_rounds, deadline_s = 0, time.monotonic() + TIMEOUT_S
+    while left and (idle_rounds < 50 or not is_full()):
+        assert time.monotonic() < deadline_s, "frames never came to wait for memory"
         idle_rounds += 1
         for peer, rest in list(left.items()):
             try:
@@ -491,8 +494,7 @@ def test_a_frame_that_waits_for_memory_goes_on_when_the_others_are_gone(live: Li
     attackers = [live.socket() for _ in range(10)]
     for attacker in attackers:
         attacker.setblocking(False)
-    _send_as_much_as_goes(attackers, half)
-    wait_until(lambda: live.server.listeners.budget.waiting_count > 0, "memory is full")
+    _send_as_much_as_goes(attackers, half, lambda: live.server.listeners.budget.waiting_count > 0)
     waiting = live.server.listeners.budget.waiting_count
     outcomes: list[int] = []
     honest = threading.Thread(
@@ -502,7 +504,7 @@ def test_a_frame_that_waits_for_memory_goes_on_when_the_others_are_gone(live: Li
     wait_until(lambda: live.server.listeners.budget.waiting_count > waiting, "the honest frame waits too")
     for attacker in attackers:
         attacker.close()
-    honest.join(20)
+    honest.join(TIMEOUT_S)
     assert outcomes == [0]
     live.wait_until_gone()
 

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.settled import settled
 from tests.unit.sample import make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
@@ -277,8 +278,7 @@ async def test_the_connection_has_a_limit_too() -> None:
 async def start(client: Peer, request: FetchRequest, version: int = 12) -> "asyncio.Task[Any]":
     """A fetch that has come to wait."""
     task = asyncio.ensure_future(Peer(client.broker, client.machine).ask(request, version))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await settled()
     assert not task.done()
     return task
 
@@ -288,7 +288,7 @@ async def test_a_fetch_at_the_end_wakes_when_something_is_appended() -> None:
         await fill(client, 0, 0)
         task = await start(client, fetch_request({("t", 0): 0, ("t", 1): 0}, max_wait_ms=LONG_MS))
         await client.produce(make_batch(b"new"), index=1)
-        response = await asyncio.wait_for(task, 5)
+        response = await asyncio.wait_for(task, 60)
         assert [values(partition) for partition in response.responses[0].partitions] == [[], [b"new"]]
         assert response.responses[0].partitions[1].high_watermark == 1
 
@@ -298,10 +298,10 @@ async def test_it_waits_for_as_many_bytes_as_were_asked_for() -> None:
         await fill(client, 1)
         task = await start(client, fetch_request({("t", 0): 0}, max_wait_ms=LONG_MS, min_bytes=3 * SIZE))
         await client.produce(make_batch(VALUE))
-        await asyncio.sleep(0)
+        await settled()
         assert not task.done()
         await client.produce(make_batch(VALUE))
-        response = await asyncio.wait_for(task, 5)
+        response = await asyncio.wait_for(task, 60)
         assert len(values(response.responses[0].partitions[0])) == 3
 
 
@@ -318,7 +318,7 @@ async def test_a_reply_that_is_full_does_not_wait_for_more() -> None:
     async with peer() as client:
         await fill(client, 3)
         asking = fetch(client, {("t", 0): 0}, max_wait_ms=LONG_MS, min_bytes=2**31 - 1, max_bytes=2 * SIZE)
-        (partition,) = await asyncio.wait_for(asking, 5)
+        (partition,) = await asyncio.wait_for(asking, 60)
         assert len(partition.records) == 2 * SIZE
 
 
@@ -326,13 +326,13 @@ async def test_an_error_does_not_wait() -> None:
     async with peer() as client:
         await fill(client, 0)
         asking = fetch(client, {("t", 0): 0, ("t", 9): 0}, max_wait_ms=LONG_MS)
-        found = await asyncio.wait_for(asking, 5)
+        found = await asyncio.wait_for(asking, 60)
         assert [partition.error_code for partition in found] == [0, 3]
 
 
 async def test_no_partitions_do_not_wait() -> None:
     async with peer() as client:
-        assert await asyncio.wait_for(fetch(client, {}, max_wait_ms=LONG_MS), 5) == []
+        assert await asyncio.wait_for(fetch(client, {}, max_wait_ms=LONG_MS), 60) == []
 
 
 async def test_a_topic_that_is_deleted_wakes_who_waits_at_it() -> None:
@@ -340,7 +340,7 @@ async def test_a_topic_that_is_deleted_wakes_who_waits_at_it() -> None:
         await fill(client, 0)
         task = await start(client, fetch_request({("t", 0): 0}, max_wait_ms=LONG_MS))
         await client.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
-        response = await asyncio.wait_for(task, 5)
+        response = await asyncio.wait_for(task, 60)
         assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -348,11 +348,10 @@ async def test_a_connection_that_ends_wakes_its_fetch() -> None:
     async with peer() as client:
         await fill(client, 0)
         task = asyncio.ensure_future(client.ask(fetch_request({("t", 0): 0}, max_wait_ms=LONG_MS), 12))
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await settled()
         (interrupt,) = client.line.interrupts
         interrupt()
-        response = await asyncio.wait_for(task, 5)
+        response = await asyncio.wait_for(task, 60)
         assert response.responses[0].partitions[0].error_code == 0
 
 

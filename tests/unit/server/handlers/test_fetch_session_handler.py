@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.settled import settled
 from tests.unit.sample import NOW_MS, make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
@@ -75,10 +76,10 @@ async def test_a_session_waits_for_all_its_partitions() -> None:
         session = Session(client)
         await session.fetch({("t", 0): 0, ("t", 1): 0})
         waiting = asyncio.ensure_future(session.fetch({}, max_wait_ms=LONG_MS))
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await settled()
+        assert not waiting.done()
         await Peer(client.broker, client.machine).produce(make_batch(b"new"), index=1)
-        assert list(await asyncio.wait_for(waiting, 5)) == [("t", 1)]
+        assert list(await asyncio.wait_for(waiting, 60)) == [("t", 1)]
 
 
 async def test_a_forgotten_partition_is_silent() -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.settled import settled
 from tests.unit.sample import make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_request
 
@@ -27,7 +28,7 @@ class Disk:
         if operation != "sync" or not path.endswith(".log"):
             return None
         self.sync_count += 1
-        assert self._may_go_on.wait(20)
+        assert self._may_go_on.wait(60)
         return OSError(errno.EIO, "broken") if self.fails else None
 
     def hold(self) -> None:
@@ -52,7 +53,7 @@ async def flushing_peer(**configs: str) -> AsyncIterator[tuple[Peer, Disk]]:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  it becomes true in a worker thread
             await asyncio.sleep(0.001)
 
@@ -126,8 +127,7 @@ async def test_a_repeated_batch_waits_for_the_flush_of_the_first() -> None:
         produced = [begin(client, bytearray(batch))]
         await until(lambda: disk.sync_count == 1)
         produced.append(begin(client, bytearray(batch)))
-        await asyncio.sleep(0)
-        await readable(client)
+        await settled()
         assert not any(one.done() for one in produced)
         disk.go_on()
         assert [reply.base_offset for reply in await asyncio.gather(*produced)] == [1, 1]
@@ -141,7 +141,7 @@ async def test_a_client_that_goes_away_takes_nobody_with_it() -> None:
         await until(lambda: disk.sync_count == 1)
         produced[0].cancel()
         produced[2].cancel()
-        await asyncio.sleep(0)
+        await settled()
         disk.go_on()
         assert (await produced[1]).error_code == 0
         assert (await client.produce(make_batch(b"b"))).error_code == 0
@@ -170,7 +170,7 @@ async def test_a_reader_who_waits_is_woken_by_the_end_of_the_flush() -> None:
         await until(lambda: disk.sync_count == 1)
         assert not waiting.done()
         disk.go_on()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             response = await waiting
         assert [record.value for record in records_of(response.responses[0].partitions[0].records)] == [b"a"]
         await produced

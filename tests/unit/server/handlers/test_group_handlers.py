@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.settled import settled
 from tests.unit.server.handlers.member import coordinator, enter, join, pass_time
 from tests.unit.server.handlers.peer import peer
 
@@ -121,7 +122,7 @@ async def test_a_join_waits_and_a_client_that_goes_is_not_waited_for() -> None:
         member_id = await enter(client)
         second = await client.ask(join())
         waiting = asyncio.get_running_loop().create_task(client.ask(join(member_id=second.member_id)))
-        await asyncio.sleep(0)
+        await settled()
         assert not waiting.done()
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
         assert (await client.ask(beat)).error_code == ErrorCode.REBALANCE_IN_PROGRESS

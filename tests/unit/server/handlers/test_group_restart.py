@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.logged import logged
+from tests.settled import settled
 from tests.unit.sample import BrokerInMemory
 from tests.unit.server.handlers.member import coordinator, enter, fetch_old, join, pass_time
 from tests.unit.server.handlers.peer import peer
@@ -109,7 +110,7 @@ async def test_a_topic_of_groups_that_is_deleted_is_made_anew() -> None:
         await enter(client, "h")
         second = await client.ask(join("h"))
         waiting = asyncio.get_running_loop().create_task(client.ask(join("h", second.member_id)))
-        await asyncio.sleep(0)
+        await settled()
         await client.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=OFFSETS_TOPIC)], timeout_ms=1000))
         assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
         assert (await client.ask(fetch_old(), 7)).error_code == ErrorCode.NOT_COORDINATOR

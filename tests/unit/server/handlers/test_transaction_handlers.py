@@ -4,8 +4,9 @@ What producers are told when they are wrong is asked of Kafka, too, in `tests/cl
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.unit.sample import BrokerInMemory, make_batch
@@ -26,6 +27,7 @@ from runnel.protocol.messages.transaction import (
     AddPartitionsToTxnRequestTransaction,
 )
 from runnel.protocol.messages.transaction_admin import ListTransactionsRequest
+from runnel.runtime.transaction_verification import Codes, Question
 from runnel.server.context import Operation, RequestContext
 
 TIMEOUT_MS = 60_000
@@ -173,11 +175,20 @@ async def test_the_first_batch_waits_for_the_end_of_the_transaction_before() -> 
         hold_markers(client)
         assert await producer.end() is ErrorCode.NONE
         assert await producer.state() == "PrepareCommit"
+        ask, asked = client.broker.verification._ask, asyncio.Queue[None]()
+
+        def note_and_ask(question: Question) -> Coroutine[Any, Any, Codes]:
+            asked.put_nowait(None)
+            return ask(question)
+
+        client.broker.verification._ask = note_and_ask  # type: ignore[method-assign]
         following = asyncio.create_task(producer.write(0, b"next"))
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            for _ in range(3):  # it asks again and again whether it may begin
+                await asked.get()
         assert not following.done()
         client.broker.marker_writer.write = write  # type: ignore[method-assign]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await following is ErrorCode.NONE
         assert await read_committed(producer, 0) == [b"0"]
         await producer.end()
