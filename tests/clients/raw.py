@@ -18,7 +18,7 @@ from kafka.protocol import admin, consumer, metadata, producer
 
 CLOSED = "closed"
 SILENCE = "silence"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 Answer = dict[str, Any] | str
 

@@ -25,7 +25,7 @@ from runnel.storage.fs import FileSystem
 
 T = TypeVar("T")
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.SelectorEventLoop,
     "uvloop": uvloop.new_event_loop,

@@ -15,7 +15,7 @@ from runnel.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
 RUNNEL = [sys.executable, "-m", "runnel.cli.main"]
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 def lines_file(tmp_path: Path, data: bytes, name: str = "lines") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 RUNNEL = [sys.executable, "-m", "runnel.cli.main"]
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 def environment() -> dict[str, str]:

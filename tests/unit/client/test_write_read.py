@@ -35,7 +35,7 @@ async def read(
 ) -> dict[int, list[Record]]:
     """The first `count` records from a time on, by partition."""
     found: dict[int, list[Record]] = {}
-    async with asyncio.timeout(20), Reader(cluster, topic, partitions=partitions) as reader:
+    async with asyncio.timeout(60), Reader(cluster, topic, partitions=partitions) as reader:
         await reader.seek_to_time(start)
         while sum(map(len, found.values())) < count:
             fetched = await anext(reader)
@@ -135,7 +135,7 @@ def test_reading_begins_at_a_time_an_offset_or_the_end(bootstrap: str, topic: st
             assert await starts(cluster, LATEST) == {0: 10}
             newest = await list_offsets(cluster, topic, {0: MAX_TIMESTAMP, 1: MAX_TIMESTAMP})
             assert newest == {0: (9, START_MS + 90), 1: (-1, -1)}
-            async with asyncio.timeout(20), Reader(cluster, topic) as reader:
+            async with asyncio.timeout(60), Reader(cluster, topic) as reader:
                 reader.seek({0: 7})
                 fetched = await anext(reader)
             # The batch begins before the offset, and what is before it is not shown.
@@ -150,7 +150,7 @@ def test_a_waiting_reader_gets_what_is_written_later(bootstrap: str, topic: str)
         async with quick(bootstrap) as cluster:
             await create(cluster, topic)
             options = FetchOptions(isolation=Isolation.READ_COMMITTED, max_wait_ms=60_000)
-            async with asyncio.timeout(20), Reader(cluster, topic, options=options) as reader:
+            async with asyncio.timeout(60), Reader(cluster, topic, options=options) as reader:
                 await reader.seek_to_time(LATEST)
                 waiting = asyncio.ensure_future(anext(reader))
                 async with Writer(cluster) as writer:
@@ -166,12 +166,12 @@ def test_an_offset_out_of_range_is_an_error_or_a_new_start(bootstrap: str, topic
             await create(cluster, topic)
             async with Writer(cluster) as writer:
                 await writer.send(topic, None, b"only")
-            async with asyncio.timeout(20), Reader(cluster, topic) as reader:
+            async with asyncio.timeout(60), Reader(cluster, topic) as reader:
                 reader.seek({0: 500})
                 with pytest.raises(ApiError) as caught:
                     await anext(reader)
                 assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-            async with asyncio.timeout(20), Reader(cluster, topic, reset=EARLIEST) as reader:
+            async with asyncio.timeout(60), Reader(cluster, topic, reset=EARLIEST) as reader:
                 reader.seek({0: 500})
                 assert [record.value for record in (await anext(reader)).records()] == [b"only"]
 
@@ -238,7 +238,7 @@ def test_what_does_not_pass_in_time_is_an_error(runnel_broker: Broker, topic: st
                 async with Writer(cluster, delivery_timeout_ms=4000, on_delivery=deliveries.append) as writer:
                     await writer.send(topic, None, b"x")
             assert [(delivery.record_count, type(delivery.error)) for delivery in deliveries] == [(1, ApiError)]
-            async with asyncio.timeout(20), Reader(cluster, topic, retry_timeout_ms=2000) as reader:
+            async with asyncio.timeout(60), Reader(cluster, topic, retry_timeout_ms=2000) as reader:
                 await reader.seek_to_time(EARLIEST)
                 with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
                     await anext(reader)

@@ -58,7 +58,7 @@ class FakeLink:
         self.on_state(EXPIRED)
 
     async def next_request(self) -> tuple[Any, Callable]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not self.requests:
                 self.arrived.clear()
                 await self.arrived.wait()

@@ -16,7 +16,7 @@ from runnel.machines.controller.topic import NewTopic
 from runnel.runtime.broker import Broker
 from runnel.storage.memory_fs import MemoryFileSystem
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Members:

@@ -69,7 +69,7 @@ async def test_nobody_has_to_ask_for_it() -> None:
     async with machine.running(log_cleaner_backoff_ms="1") as broker:
         partition = await create(broker, "t")
         await fill(broker, partition, b"a", b"a")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while keys_of(partition) != [(1, b"a")]:  # noqa: ASYNC110  nobody tells when it is done
                 await asyncio.sleep(0.001)
 

@@ -346,7 +346,7 @@ async def test_a_search_by_time_waits_for_the_disk_in_a_thread() -> None:
     def hook(_count: int, operation: str, path: str) -> OSError | None:
         if operation == "read_at":
             threads.add(threading.current_thread())
-            assert may_go_on.wait(20)
+            assert may_go_on.wait(60)
         return None
 
     bench.fs.hook = hook

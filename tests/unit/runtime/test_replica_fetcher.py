@@ -110,7 +110,7 @@ async def interrupted() -> AsyncIterator[tuple[FullLeader, ReplicaFetcher, Bench
         fetching = asyncio.ensure_future(fetcher.run())
         await leader.is_asked.wait()
         await leader.requests.get()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield leader, fetcher, second
         fetching.cancel()
         await asyncio.gather(fetching, return_exceptions=True)
@@ -191,7 +191,7 @@ class Seat:
 
     async def asked(self) -> tuple[int, int, int]:
         """What is asked for next, and where the log ends in that moment."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             offset, epoch = await self.leader.asked.get()
         return offset, epoch, self.end_offset
 

@@ -256,5 +256,5 @@ async def test_a_change_that_cannot_be_carried_out_does_not_hold_up_the_next(
             patch.setattr(broker.replicas, "_resolve_config", lambda name: 1 / 0)
             await create(broker, "t")
         assert "ZeroDivisionError" in logged(caplog)
-        await asyncio.wait_for(create(broker, "u"), 5)
+        await asyncio.wait_for(create(broker, "u"), 60)
         assert append(broker.replicas.get("u", 0)) == 0

@@ -29,7 +29,7 @@ async def test_a_bug_on_the_way_is_an_answer(caplog: pytest.LogCaptureFixture) -
         raise ValueError("a bug")
 
     verification = TransactionVerification(HERE, BrokerConfig, SystemClock(), image, cast("Any", None), peer_of)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         codes = await verification.ask(Question("x", 7, 0, [("t", 0), ("t", 1)], is_adding=True))
     assert set(codes.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert "a bug" in logged(caplog)

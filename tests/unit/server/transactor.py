@@ -110,13 +110,13 @@ class Transactor:
 
     async def until_state(self, *wanted: str) -> None:
         """Wait until the transactional id is in one of these states."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await self.state() not in wanted:  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(0.01)
 
     async def patiently(self, step: Any) -> ErrorCode:
         """Take a step, again while it has to wait."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (code := await step()) in BUSY:  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(0.01)
         return ErrorCode(code)

@@ -51,7 +51,7 @@ QUICK = {
     "num.replica.fetchers": "2",
     "controlled.shutdown.enable": "false",
 }
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 async def until(condition: Callable[[], object]) -> None:

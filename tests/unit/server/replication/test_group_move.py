@@ -49,7 +49,7 @@ async def committed(cluster: Cluster, broker_id: int) -> int | ErrorCode:
 async def loaded(cluster: Cluster, broker_id: int) -> int | ErrorCode:
     """The offset, once the coordinator has read its log."""
     found = await committed(cluster, broker_id)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             await asyncio.sleep(0.01)
             found = await committed(cluster, broker_id)
