@@ -6,6 +6,7 @@ At the end nothing more is published, the flows read what is left, and the files
 what the broker acknowledged.
 """
 
+import os
 import sys
 import tempfile
 import threading
@@ -27,6 +28,7 @@ from runnel.client.admin import NewTopic
 from runnel.client.sync_admin import Admin
 from runnel.protocol.errors import ApiError
 from runnel.spark.client_log import OFF, log_scope
+from runnel.spark.java import find_quiet_java_home
 from runnel.spark.pipeline.load import load_pipeline
 from runnel.spark.pipeline.plan import FlowPlan, plan_flow
 from runnel.spark.pipeline.run import PipelineRun
@@ -87,6 +89,7 @@ class _Demo:
         client = {"bootstrap.servers": self._address}
         plans = [plan_flow(flow, client, self._folder / "checkpoints", self._folder) for flow in pipeline.flows]
         check_topics(plans, client)
+        os.environ["JAVA_HOME"] = str(find_quiet_java_home())
         _say("starting Spark, which takes some seconds")
         with spark_scope(EXAMPLE, master=master, java_options=_JAVA_OPTIONS) as spark:
             handle_signals(self._stopping)  # Spark has set its own handler

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +51,11 @@ def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | N
     """The JAVA_HOME to start Spark with; raises `SessionError` that tells what was looked at."""
     runtime = find_runtime("Spark", environment)
     return write_shim(runtime, cache) if runtime.needs_shim else runtime.home
+
+
+def find_quiet_java_home(environment: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:
+    """The same for a program without need of the vector module: a runtime that has it warns when it is asked for."""
+    return write_shim(find_runtime("Spark", environment), cache)
 
 
 def find_runtime(program: str, environment: Mapping[str, str] | None = None) -> Runtime:
@@ -144,4 +150,7 @@ def write_shim(runtime: Runtime, cache: Path | None = None) -> Path:
     if runtime.version >= _GONE_SINCE_VERSION:
         unwanted.append(f"--add-opens={_GONE_PACKAGE}=ALL-UNNAMED")
     script = _SHIM.format(unwanted="|".join(unwanted), java=shlex.quote(str(runtime.home / "bin" / "java")))
-    return write_program("java", script, cache).parents[1]
+    home = write_program("java", script, cache).parents[1]
+    with suppress(OSError):  # it only spares asking the program for its version
+        (home / "release").write_text(f'JAVA_VERSION="{runtime.version}"\n')
+    return home

@@ -7,7 +7,7 @@ import pytest
 
 from runnel.spark import java
 from runnel.spark.error import SessionError
-from runnel.spark.java import Runtime, examine, find_java_home, parse_version, write_shim
+from runnel.spark.java import Runtime, examine, find_java_home, find_quiet_java_home, parse_version, write_shim
 
 FULL = 'JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector"\n'
 SMALL = 'JAVA_VERSION="25.0.2"\nMODULES="java.base java.logging"\n'
@@ -99,6 +99,15 @@ def test_the_shim_leaves_out_what_the_runtime_lacks_and_nothing_else(tmp_path: P
     arguments += ["--add-opens=java.base/sun.security.action=ALL-UNNAMED", other]
     output = subprocess.run([shim / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
     assert output == f"<-Xmx1g><-Dx=a b><><$HOME><--add-modules=java.sql>{kept}<{other}>"
+
+
+def test_a_program_without_need_of_the_vector_module_hears_no_warning_of_it(tmp_path: Path) -> None:
+    """The demo of people with a full Java began with a warning about incubator modules."""
+    home = make_home(tmp_path / "a", FULL, 'echo "$@"')
+    quiet = find_quiet_java_home({"JAVA_HOME": str(home)}, tmp_path / "cache")
+    command = [quiet / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "-version\n"
+    assert examine(quiet) == Runtime(quiet, 17, needs_shim=False)
 
 
 def test_the_shim_is_written_once(tmp_path: Path) -> None:
