@@ -60,6 +60,31 @@ def test_a_stream_in_several_batches(
     assert open_transactions(broker) == []
 
 
+def test_several_streams_in_one_session(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    broker: Broker,
+    new_topic: Callable[..., str],
+    read_stream: Callable[..., DataFrame],
+    tmp_path: Path,
+) -> None:
+    """Spark commits in whichever Python worker is free. Workers that swapped their queries fenced each other, and a
+    query failed with "another producer has taken the transactional id".
+    """
+    source, *sinks = new_topic(2), *(new_topic(2) for _ in range(3))
+    broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(400)))
+    frame = read_stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=80).select("key", "value")
+    # Commits that take a while overlap, and then there are several workers, which Spark uses by turns.
+    broker.inject(api="END_TXN", delay=0.3, count=None)
+    request.addfinalizer(broker.clear_faults)
+    started = {sink: [start(frame, broker, tmp_path / sink, sink)] for sink in sinks}
+    for sink, queries in started.items():
+        run_to_end(lambda s=sink, q=queries: q.pop() if q else start(frame, broker, tmp_path / s, s))
+    for sink in sinks:
+        assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(400))
+    assert open_transactions(broker) == []
+
+
 def test_what_is_not_decided_is_seen_by_nobody(
     spark: SparkSession,
     broker: Broker,

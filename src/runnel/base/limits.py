@@ -215,6 +215,14 @@ SPARK_CLUSTERS_KEPT_MAX = 16
 # queries, each of which has a new run when it is restarted; beyond this it takes a new name.
 SPARK_RUNS_KEPT_MAX = 256
 
+# Spark: runs of a query that a claim of its sink lists. A driver that comes back after this many restarts of its
+# successor is taken for a new run; its batches are then refused by their numbers alone. A claim of 1,000 runs is 39 KB.
+SPARK_RUNS_CLAIMED_MAX = 1_000
+
+# Spark: open transactions of dead attempts that one search aborts. A claim lists them in one record, of about 150 bytes
+# each; what is more waits for the next search.
+SPARK_REMAINS_MAX = 4_000
+
 # Spark: partitions of the topic with the decisions about micro-batches, so that queries seldom wait for each other.
 SPARK_DECISION_PARTITIONS = 8
 

@@ -7,29 +7,24 @@ run again finds the decision, commits what it names (again, perhaps) and aborts 
 time. If there is no decision, none of the earlier transactions was committed, and it decides for those of this time.
 
 A transactional id is used by one worker process in one run of a query and by nobody else, so no late attempt of a
-task can end a transaction that was decided. Who may decide is settled by a transactional id as well: the driver of a
-query takes it before it looks for a decision, so one that was thought dead cannot decide any more.
+task can end a transaction that was decided. Who may decide is settled by a transactional id as well, and by a record of
+the runs of the query (`claim`), so a driver that was thought dead cannot decide any more.
 
-What nobody decided for stays open until somebody ends it, since prepared transactions have no time-out. So the first
-decision of each run, and each one after an attempt that failed, goes with a search for such remains. Not every
-attempt is reported: of two that run at the same time the slower one is killed, stages are run again, and executors
-that were given up go on. So there is also a search from time to time. Remains are looked for before a decision and
-aborted after it: a driver that has been succeeded meanwhile cannot decide, and leaves alone what its successor has.
+A transaction that no decision names stays open until it is aborted, since prepared transactions have no time-out. So
+the first commit of each run, and each one after an attempt that failed, searches for such remains. Spark does not
+report every attempt: of two that run at the same time it kills the slower one, it runs stages again, and executors that
+it gave up go on. So there is also a search from time to time. Remains are listed in the claim before they are aborted.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.error import WriteError
+from runnel.spark.error import UnreadableRecord, WriteError
 
 _FORMAT = 1
-
-
-class UnreadableDecision(Exception):  # noqa: N818 — says what it is
-    """A record is no decision, or one of a later version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,41 +43,43 @@ class Decision:
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
-        """The decision in the value of a record; raises `UnreadableDecision`."""
+        """The decision in the value of a record; raises `UnreadableRecord`."""
         try:
             fields = json.loads(value)
             if fields["format"] != _FORMAT:
-                raise UnreadableDecision(f"a decision of format {fields['format']}; a newer version has written it")
-            named = tuple(
-                PreparedTransaction(str(name), int(id_), int(epoch)) for name, id_, epoch in fields["transactions"]
-            )
-            return cls(int(fields["batch"]), str(fields["run"]), named)
+                raise UnreadableRecord(f"a newer version wrote a decision of format {fields['format']}")
+            return cls(int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise UnreadableDecision(f"no decision: {error}") from error
+            raise UnreadableRecord(f"not a decision: {error}") from error
+
+
+def read_transactions(named: Any) -> tuple[PreparedTransaction, ...]:
+    """Transactions as JSON has them; raises `ValueError` or `TypeError` for anything else."""
+    return tuple(PreparedTransaction(str(name), int(id_), int(epoch)) for name, id_, epoch in named)
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the tasks of a batch have prepared; `had_failures` says that not every first attempt succeeded."""
+    """What the tasks of a batch have prepared.
+
+    `had_failures` says that not every first attempt succeeded, `is_complete` that some attempt of every task did.
+    """
 
     sink: str
     run_id: str
     batch_id: int
     transactions: tuple[PreparedTransaction, ...]
     had_failures: bool = False
+    is_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a driver does about a batch, in this order: look for remains, write the decision, commit, abort.
-
-    `may_have_remains` says that an earlier run, or an attempt that failed, may have left something open.
-    """
+    """What a driver does about a batch, in this order: write the decision, commit, abort."""
 
     decision: Decision | None
     commit: tuple[PreparedTransaction, ...]
     abort: tuple[PreparedTransaction, ...]
-    may_have_remains: bool
 
 
 def plan_commit(found: Decision | None, offer: Offer) -> Plan:
@@ -92,21 +89,15 @@ def plan_commit(found: Decision | None, offer: Offer) -> Plan:
         raise WriteError(
             f"batch {offer.batch_id} was written to this topic already: write to a topic once in each micro-batch"
         )
-    may_have_remains = offer.had_failures or found is None or found.run_id != offer.run_id
     if found is None or found.batch_id < offer.batch_id:
         decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
-        return Plan(decision, offer.transactions, (), may_have_remains)
+        return Plan(decision, offer.transactions, ())
     abort = _without(offer.transactions, found.transactions)
     if found.batch_id > offer.batch_id:
-        return Plan(None, (), abort, may_have_remains)  # the checkpoint is an older one that somebody has put back
+        return Plan(None, (), abort)  # the checkpoint is an older one that somebody has put back
     # Said again in the name of this run, so that a second write in the same batch is told from one that is run again.
     decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
-    return Plan(decision, found.transactions, abort, may_have_remains)
-
-
-def plan_abort(found: Decision | None, offer: Offer) -> tuple[PreparedTransaction, ...]:
-    """What to abort of a batch that failed: nothing that was decided before the failure."""
-    return _without(offer.transactions, () if found is None else found.transactions)
+    return Plan(decision, found.transactions, abort)
 
 
 def _without(

@@ -1,6 +1,7 @@
 """What a query that never comes back has left open in its topics, and its end."""
 
 import re
+import uuid
 from collections.abc import Mapping
 
 from runnel.client.error import ClientError
@@ -31,9 +32,10 @@ def end_query(
     except (ClientError, ApiError, RemoteProtocolError) as error:
         raise BrokerError(f"the transactions of query {query_id} could not be listed: {error}") from None
     sinks = {sink_of(transaction.transactional_id) for transaction in found}
+    run_id = str(uuid.uuid4())  # a run of its own, which replaces that of the query
     for sink in sinks | (decided_sinks(settings, query_id) if forget else set()):
         with open_desk(settings, sink) as desk:
-            settle(desk)
+            settle(desk, run_id)
             if forget:
                 desk.forget()
     return len(found)

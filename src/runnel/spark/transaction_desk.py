@@ -1,13 +1,18 @@
-"""The desk of a sink's driver over real brokers: decisions in a compacted topic, ends by an admin client."""
+"""The desk of a sink over real brokers: claims and decisions in a compacted topic, ends by an admin client.
+
+Each Python worker of the driver that commits has a desk of its own for the sink; `claim` says how they take turns.
+"""
 
 import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from runnel.base.limits import (
     MIB,
@@ -18,7 +23,7 @@ from runnel.base.limits import (
     SPARK_SEARCH_INTERVAL_MS,
 )
 from runnel.client.admin import NewTopic
-from runnel.client.error import ClientError, ProducerFenced
+from runnel.client.error import ClientError, ProducerFenced, TransactionFailed
 from runnel.client.offset import LATEST
 from runnel.client.producer import Producer
 from runnel.client.sync_admin import Admin
@@ -26,13 +31,16 @@ from runnel.client.topic_partition import TopicPartition
 from runnel.client.transaction_state import PreparedTransaction
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.records.murmur2 import murmur2
+from runnel.spark.batch_end import Standing
+from runnel.spark.claim import Claim, check_run, extend_claim, list_remains
 from runnel.spark.client_setting import ClientSettings
 from runnel.spark.data_loss import Loss
-from runnel.spark.decision import Decision, UnreadableDecision
-from runnel.spark.error import WriteError
+from runnel.spark.decision import Decision
+from runnel.spark.error import UnreadableRecord, WriteError
 from runnel.spark.plan import OffsetRange
+from runnel.spark.retriable import write_error
 from runnel.spark.topic_io import topic_io
-from runnel.spark.transaction_name import driver_name, sink_name, task_names
+from runnel.spark.transaction_name import claim_name, driver_name, sink_name, task_names
 
 TOPIC = "_runnel_spark_decisions"
 _CONFIGS = {
@@ -43,45 +51,63 @@ _CONFIGS = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _REPLICATION_FACTOR_MAX = 3
-_DECIDE_TIMEOUT_MS = 10_000  # a driver that dies while it decides holds others up for that long at most
-_READ_TIMEOUT_MS = 60_000
+# A worker that dies while it decides holds up the other sinks of its partition for this long, unless its own query
+# comes back sooner. A busy machine needs seconds for a decision, and would lose it to a shorter time-out.
+_DECIDE_TIMEOUT_MS = 60_000
+_READ_TIMEOUT_MS = 2 * _DECIDE_TIMEOUT_MS
 _FORGOTTEN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 OPEN = "Ongoing"
 
 
+class _Keys(NamedTuple):
+    """The keys of a sink's records."""
+
+    decision: bytes
+    claim: bytes
+
+
 class TransactionDesk:
-    """The desk of one sink. One that has raised an error is not to be used again."""
+    """The desk of one sink in one worker. One that has raised an error is not to be used again."""
 
     def __init__(self, settings: ClientSettings, sink: str) -> None:
         self._settings = settings
         self._sink = sink
+        self._worker = uuid.uuid4().hex
+        self._keys = _Keys(sink.encode(), claim_name(sink).encode())
         self._partition = TopicPartition(TOPIC, (murmur2(sink.encode()) & 0x7FFFFFFF) % SPARK_DECISION_PARTITIONS)
         self._admin = Admin(config=settings.admin)
         self._producer: Producer | None = None
+        self._has_topic = False
         self._position = 0
-        self._found: Decision | None = None
+        self._claim: Claim | None = None
+        self._decision: Decision | None = None
+        self._run_id: str | None = None
         self._searched_at_s: float | None = None
 
-    def take(self) -> Decision | None:
-        """Keep every earlier driver of the sink from deciding; the newest decision there is."""
-        if self._producer is None:
-            self._make_topic()
-            producer = Producer(
-                config=self._settings.admin,
-                transactional_id=driver_name(self._sink),
-                transaction_timeout_ms=_DECIDE_TIMEOUT_MS,
-            )
-            try:
-                producer.init_transactions()
-            except (ClientError, ApiError, RemoteProtocolError) as error:
-                producer.close(0)
-                raise self._explain("decided", error) from None
-            self._producer = producer
+    def take(self, run_id: str) -> Standing:
+        """Keep other workers and earlier runs from deciding.
+
+        Raises `RunReplaced` if a later run of the query has claimed the sink.
+        """
+        self._make_topic()
         self._read()
-        return self._found
+        check_run(self._claim, run_id, self._sink)  # before the id is taken from the run that replaced this one
+        if self._producer is None or not self._is_holder:
+            self._take_id()
+            self._read()
+            check_run(self._claim, run_id, self._sink)
+        self._run_id = run_id
+        before = self._claim
+        self._write_claim(extend_claim(before, self._worker, run_id))
+        is_first = before is None or before.runs[-1] != run_id
+        return Standing(self._decision, is_first, () if before is None else before.remains)
+
+    def has_taken(self, run_id: str) -> bool:
+        """Whether this desk was taken in this run before, so that nothing of earlier runs waits for its end."""
+        return self._run_id == run_id
 
     def decide(self, decision: Decision) -> None:
-        """Write a decision down for good; raises if another driver has taken the desk since."""
+        """Write a decision down for good; raises if another worker has taken the desk since."""
         value = decision.encode()
         if len(value) > SPARK_DECISION_BYTES_MAX:
             raise WriteError(
@@ -89,22 +115,61 @@ class TransactionDesk:
                 f"decision that names their transactions would take {len(value)} bytes of the "
                 f"{SPARK_DECISION_BYTES_MAX} that it may have. Write from fewer tasks: call coalesce on what is written"
             )
-        self._write(value)
-        self._found = decision
+        self._write({self._keys.decision: value})
+        self._decision = decision
+
+    def list_remains(self, remains: Sequence[PreparedTransaction]) -> Sequence[PreparedTransaction]:
+        """Note in the claim what is aborted next, and return it; raises if another worker has taken the desk since."""
+        if self._claim is None:
+            raise WriteError(f"remains of {self._sink} cannot be aborted by a worker that has not claimed it")
+        self._write_claim(list_remains(self._claim, remains))
+        return self._claim.remains
 
     def forget(self) -> None:
-        """Keep no decision any more: a driver that comes back takes what it had decided last for undecided."""
-        self._write(None)
-        self._found = None
+        """Delete the claim and the decision: a driver that comes back takes its last batch for undecided."""
+        self._write(dict.fromkeys(self._keys, None))
+        self._claim = self._decision = None
 
-    def _write(self, value: bytes | None) -> None:
-        producer = self._producer
-        if producer is None:
-            raise WriteError("nobody decides who has not taken the desk")
+    @property
+    def _is_holder(self) -> bool:
+        """Whether no other worker has claimed the sink since this one did."""
+        return self._claim is not None and self._claim.worker == self._worker
+
+    def _take_id(self) -> None:
+        """Take the transactional id of the sink, which aborts what another worker is about to write."""
+        if self._producer is not None:
+            self._producer.close(0)
+            self._producer = None
+        producer = Producer(
+            config=self._settings.admin,
+            transactional_id=driver_name(self._sink),
+            transaction_timeout_ms=_DECIDE_TIMEOUT_MS,
+        )
+        try:
+            producer.init_transactions()
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            producer.close(0)
+            raise self._explain("decided", error) from None
+        self._producer = producer
+
+    def _write_claim(self, claim: Claim) -> None:
+        if claim != self._claim:
+            self._write({self._keys.claim: claim.encode()})
+            self._claim = claim
+
+    def _write(self, values: Mapping[bytes, bytes | None]) -> None:
+        producer, run_id = self._producer, self._run_id
+        if producer is None or run_id is None:
+            raise WriteError(f"a worker that has not claimed {self._sink} cannot decide for it")
+        topic, partition = self._partition
         try:
             with producer.transaction():
-                topic, partition = self._partition
-                producer.send(topic, value, self._sink.encode(), partition=partition)
+                for key, value in values.items():
+                    producer.send(topic, value, key, partition=partition)
+        except (ProducerFenced, TransactionFailed) as error:
+            self._read()
+            check_run(self._claim, run_id, self._sink)
+            raise self._explain("decided", error) from None
         except (ClientError, ApiError, RemoteProtocolError) as error:
             raise self._explain("decided", error) from None
 
@@ -170,6 +235,8 @@ class TransactionDesk:
             raise self._explain("committed" if commit else "aborted", error) from None
 
     def _make_topic(self) -> None:
+        if self._has_topic:
+            return
         topics = topic_io(self._settings)
         found = topics.partition_counts([TOPIC])
         if TOPIC not in found:
@@ -186,6 +253,7 @@ class TransactionDesk:
             raise WriteError(
                 f"topic {TOPIC} has {found[TOPIC]} partitions where {SPARK_DECISION_PARTITIONS} are needed"
             )
+        self._has_topic = True
 
     def _read(self) -> None:
         """Read on to the end, past transactions that other drivers are about to commit."""
@@ -194,21 +262,22 @@ class TransactionDesk:
         if not wanted.size:
             return
         topics = topic_io(self._settings.with_isolation("read_committed"))
-        key = self._sink.encode()
         for batch in topics.read(wanted, ("key", "value"), timeout_ms=_READ_TIMEOUT_MS, loss=Loss()):
-            for found, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if found == key:
-                    self._found = self._decode(value)
+            for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                self._replay(key, value)
         self._position = wanted.end
 
-    def _decode(self, value: bytes | None) -> Decision | None:
+    def _replay(self, key: bytes, value: bytes | None) -> None:
         try:
-            return None if value is None else Decision.decode(value)
-        except UnreadableDecision as error:
+            if key == self._keys.decision:
+                self._decision = None if value is None else Decision.decode(value)
+            elif key == self._keys.claim:
+                self._claim = None if value is None else Claim.decode(value)
+        except UnreadableRecord as error:
             raise WriteError(f"topic {TOPIC} cannot be understood for {self._sink}: {error}") from None
 
     def _explain(self, what: str, error: Exception) -> WriteError:
-        return WriteError(f"a batch of {self._sink} could not be {what}: {error}")
+        return write_error(f"a batch of {self._sink} could not be {what}: {error}", error)
 
 
 def decided_sinks(settings: ClientSettings, query_id: str) -> set[str]:

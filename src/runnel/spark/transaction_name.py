@@ -24,6 +24,11 @@ def driver_name(sink: str) -> str:
     return f"{_DRIVER}/{sink}"
 
 
+def claim_name(sink: str) -> str:
+    """The key of the sink's claim in the topic of decisions; no query id has a slash in its name."""
+    return f"claim/{sink}"
+
+
 def task_names(sink: str) -> str:
     """The beginning of the ids of all tasks of a sink."""
     return f"{_TASKS}/{sink}/"

@@ -83,7 +83,7 @@ class MicroBatch:
                 commit_batch(desk, offer)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Take back what failed; what cannot be reached now is aborted in the next run."""
+        """Abort what cannot have been decided; the next run aborts the rest."""
         if (offer := self._offer(messages)) is not None:
             with self.open_desk(offer.sink) as desk:
                 abort_batch(desk, offer)
@@ -99,9 +99,10 @@ class MicroBatch:
             return None
         place = found[0].place
         transactions = tuple(message.transaction for message in found if message.transaction is not None)
-        had_failures = len(found) < len(messages) or any(message.place.attempt > 0 for message in found)
+        is_complete = len(found) == len(messages)
+        had_failures = not is_complete or any(message.place.attempt > 0 for message in found)
         sink = sink_name(place.query_id, self._options.topic)
-        return Offer(sink, place.run_id, place.batch_id, transactions, had_failures)
+        return Offer(sink, place.run_id, place.batch_id, transactions, had_failures, is_complete)
 
 
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):

@@ -10,6 +10,7 @@ import pytest
 import runnel
 import runnel.spark
 from runnel.spark.batch_end import abort_batch, commit_batch
+from runnel.spark.claim import RunReplaced
 from runnel.spark.client_setting import ClientSettings, parse_client_settings
 from runnel.spark.decision import Decision, Offer
 from runnel.spark.error import OptionError, WriteError
@@ -61,7 +62,8 @@ class Query:
 
     def left_open(self) -> list[str]:
         with runnel.Admin(self.broker.bootstrap_servers) as admin:
-            return [found.transactional_id for found in admin.list_transactions(states=["Ongoing"])]
+            listed = admin.list_transactions(states=["Ongoing"], pattern=f".*/{self.name}/.*")
+            return [found.transactional_id for found in listed]
 
 
 def test_batches_count_when_they_are_committed(broker: Broker, client: ClientSettings) -> None:
@@ -81,7 +83,7 @@ def test_a_batch_that_was_decided_and_not_committed_is_finished_by_the_next_driv
     query = Query(broker, client, "unfinished")
     decided = query.write("r1", 0, b"first")
     desk = TransactionDesk(client, query.sink)
-    desk.take()
+    desk.take("r1")
     desk.decide(Decision(0, "r1", (decided,)))
     desk.close()
     assert query.seen() == []
@@ -125,7 +127,7 @@ def test_a_query_that_never_comes_back_is_ended_from_outside(broker: Broker, cli
     decided, undecided = query.write("r", 1, b"decided"), query.write("r", 1, b"undecided")
     assert decided != undecided
     desk = TransactionDesk(client, query.sink)
-    desk.take()
+    desk.take("r")
     desk.decide(Decision(1, "r", (decided,)))
     desk.close()
     assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 2
@@ -160,7 +162,7 @@ def test_a_query_that_never_comes_back_is_forgotten_when_somebody_says_so(
     assert (decided_sinks(client, query.name), decided_sinks(client, other.name)) == (set(), {other.sink})
     assert (query.seen(), query.left_open()) == ([b"a"], [])
     with open_desk(client, query.sink) as desk:
-        assert desk.take() is None
+        assert desk.take("r").decision is None
 
 
 def test_a_batch_of_too_many_tasks_says_what_to_do(broker: Broker, client: ClientSettings) -> None:
@@ -172,7 +174,7 @@ def test_a_batch_of_too_many_tasks_says_what_to_do(broker: Broker, client: Clien
         for _ in range(10_000)
     )
     desk = TransactionDesk(client, query.sink)
-    desk.take()
+    desk.take("r")
     desk.decide(Decision(0, "r", transactions[:7_000]))
     with pytest.raises(WriteError, match=r"written by 10000 tasks.* coalesce"):
         desk.decide(Decision(1, "r", transactions))
@@ -186,7 +188,7 @@ def test_what_was_committed_so_long_ago_that_it_is_forgotten_is_no_error(
     query = Query(broker, client, "forgotten")
     forgotten = runnel.PreparedTransaction("nobody-knows-it", 4711, 0)
     desk = TransactionDesk(client, query.sink)
-    desk.take()
+    desk.take("r1")
     desk.decide(Decision(0, "r1", (forgotten,)))
     desk.close()
     query.commit("r2", 0, query.write("r2", 0, b"again"))
@@ -199,12 +201,85 @@ def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: Clien
     query = Query(broker, client, "zombie")
     late = query.write("r1", 0, b"late")
     zombie = TransactionDesk(client, query.sink)
-    assert zombie.take() is None
+    assert zombie.take("r1").decision is None
     query.commit("r2", 0, query.write("r2", 0, b"kept"))
-    with pytest.raises(WriteError, match="another producer has taken the transactional id"):
+    with pytest.raises(RunReplaced, match="run r2 has replaced it"):
         zombie.decide(Decision(0, "r1", (late,)))
     zombie.close()
     assert query.seen() == [b"kept"]
+
+
+class Worker:
+    """One of several Python workers of a driver, each with a desk of its own for the sink."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.desk = TransactionDesk(query.options.client, query.sink)
+
+    def commit(self, run_id: str, batch_id: int, *values: bytes) -> None:
+        offered = tuple(self.query.write(run_id, batch_id, value) for value in values)
+        commit_batch(self.desk, Offer(self.query.sink, run_id, batch_id, offered))
+
+
+def test_the_workers_of_a_run_commit_by_turns(broker: Broker, client: ClientSettings) -> None:
+    """Spark commits in whichever worker is free. The desk of the first worker was of no use after the second one had
+    committed, and the query failed when Spark came back to the first.
+    """
+    query = Query(broker, client, "turns")
+    workers = [Worker(query) for _ in range(3)]
+    for batch_id, index in enumerate((0, 1, 0, 2, 2, 1, 0)):
+        workers[index].commit("r", batch_id, b"%d" % batch_id)
+    assert query.seen() == [b"%d" % batch_id for batch_id in range(7)]
+    for worker in workers:
+        worker.desk.close()
+
+
+def test_a_run_that_was_replaced_never_decides_again_in_any_of_its_workers(
+    broker: Broker, client: ClientSettings
+) -> None:
+    query = Query(broker, client, "replaced")
+    first, second, unused = (Worker(query) for _ in range(3))
+    first.commit("r1", 0, b"0")
+    second.commit("r2", 1, b"1")
+    for worker in (first, unused):
+        with pytest.raises(RunReplaced, match=r"run r1 .* run r2 has replaced it"):
+            worker.commit("r1", 2, b"late")
+    assert query.left_open() == []
+    second.commit("r2", 2, b"2")
+    assert query.seen() == [b"0", b"1", b"2"]
+    for worker in (first, second, unused):
+        worker.desk.close()
+
+
+def test_a_worker_serves_the_next_run_of_its_query(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "again")
+    worker, other = Worker(query), Worker(query)
+    worker.commit("r1", 0, b"0")
+    worker.commit("r2", 1, b"1")
+    with pytest.raises(RunReplaced):
+        other.commit("r1", 1, b"late")
+    worker.commit("r2", 2, b"2")
+    assert query.seen() == [b"0", b"1", b"2"]
+    for each in (worker, other):
+        each.desk.close()
+
+
+def test_batches_without_rows_do_not_move_the_claim(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "idle")
+    first, second = Worker(query), Worker(query)
+    first.commit("r", 0, b"0")
+    second.commit("r", 1, b"1")
+    end = decisions_end(broker)
+    for batch_id in range(2, 6):
+        (first, second)[batch_id % 2].commit("r", batch_id)
+    assert decisions_end(broker) == end
+    for worker in (first, second):
+        worker.desk.close()
+
+
+def decisions_end(broker: Broker) -> int:
+    with runnel.Consumer(broker.bootstrap_servers) as consumer:
+        return sum(consumer.end_offsets([(TOPIC, index) for index in range(8)]).values())
 
 
 def test_a_driver_that_was_succeeded_ends_nothing_that_has_begun_since(broker: Broker, client: ClientSettings) -> None:
@@ -212,7 +287,7 @@ def test_a_driver_that_was_succeeded_ends_nothing_that_has_begun_since(broker: B
     query = Query(broker, client, "late")
     again = query.write("r2", 0, b"again")
     late = TransactionDesk(client, query.sink)
-    late.take()
+    late.take("r1")
     remains = late.find_remains(None)
     assert remains == [again]
     query.commit("r2", 0, again)
@@ -228,7 +303,7 @@ def test_a_batch_that_failed_is_taken_back(broker: Broker, client: ClientSetting
     query = Query(broker, client, "failed")
     transaction = query.write("r", 0, b"gone")
     with open_desk(client, query.sink) as desk:
-        abort_batch(desk, Offer(query.sink, "r", 0, (transaction,)))
+        abort_batch(desk, Offer(query.sink, "r", 0, (transaction,), is_complete=False))
     assert query.left_open() == []
     query.commit("r2", 0, query.write("r2", 0, b"kept"))
     assert query.seen() == [b"kept"]
@@ -267,7 +342,7 @@ def test_a_topic_of_decisions_that_somebody_else_made_is_refused() -> None:
         client = parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers})
         desk = TransactionDesk(client, "q")
         with pytest.raises(WriteError, match="has 1 partitions where 8 are needed"):
-            desk.take()
+            desk.take("r")
         desk.close()
 
 

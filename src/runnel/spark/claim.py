@@ -1,0 +1,85 @@
+"""Which Python worker decides for a sink, for which run of its query, and what that run aborts. Pure.
+
+Theory of operation. Spark runs a sink's `commit` in whichever Python worker of the driver is free, so the workers of
+one run take turns. A worker that takes over claims the sink: it takes the sink's transactional id, which keeps every
+other worker from deciding, reads the newest claim, and writes its own. A claim names the worker and lists the runs of
+the query in the order in which they first claimed the sink. So a run is in one of three places:
+
+- It is the last of the list. It has the sink, and any of its workers may take over.
+- It is not in the list. It is a new run; it is added at the end, and from then on the run before it is replaced.
+- It is in the list, before the last. A later run has replaced it, and it can never decide again.
+
+Two workers cannot both succeed: claims and decisions are written in transactions of the sink's transactional id, and
+taking that id aborts the transaction of the worker that had it. What a worker has read after it took the id is
+therefore still the newest when its own write succeeds.
+
+A run also aborts the remains of other runs, and it may be slow: a later run may have claimed the sink meanwhile. So a
+claim lists the remains before any of them is aborted. A new run whose tasks wrote before it claimed the sink looks
+whether its own transactions are listed, and does not decide for them if they are.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from runnel.base.limits import SPARK_REMAINS_MAX, SPARK_RUNS_CLAIMED_MAX
+from runnel.client.transaction_state import PreparedTransaction
+from runnel.spark.decision import read_transactions
+from runnel.spark.error import UnreadableRecord, WriteError
+
+_FORMAT = 1
+
+
+class RunReplaced(WriteError):  # noqa: N818 - says what it is
+    """A later run of the query has claimed the sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The worker that decides, the runs that have claimed the sink, the newest last, and what is being aborted."""
+
+    worker: str
+    runs: tuple[str, ...]
+    remains: tuple[PreparedTransaction, ...] = ()
+
+    def encode(self) -> bytes:
+        """The value of the claim's record; the sink's name is part of its key."""
+        fields = {"format": _FORMAT, "worker": self.worker, "runs": self.runs, "remains": self.remains}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """The claim in the value of a record; raises `UnreadableRecord`."""
+        try:
+            fields = json.loads(value)
+            if fields["format"] != _FORMAT:
+                raise UnreadableRecord(f"a newer version wrote a claim of format {fields['format']}")
+            return cls(str(fields["worker"]), tuple(map(str, fields["runs"])), read_transactions(fields["remains"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreadableRecord(f"not a claim: {error}") from error
+
+
+def check_run(newest: Claim | None, run_id: str, sink: str) -> None:
+    """Raise `RunReplaced` if a later run than this one has claimed the sink."""
+    if newest is not None and run_id in newest.runs[:-1]:
+        raise RunReplaced(
+            f"run {run_id} of the query no longer writes to {sink}: run {newest.runs[-1]} has replaced it. Two drivers "
+            "run this query, or end_query was called for it; stop one driver, or start the query again"
+        )
+
+
+def extend_claim(newest: Claim | None, worker: str, run_id: str) -> Claim:
+    """The claim of a worker for its run, which `check_run` has let pass."""
+    if newest is None:
+        return Claim(worker, (run_id,))
+    runs = newest.runs if run_id in newest.runs[-1:] else (*newest.runs, run_id)
+    # Another run may still abort what the newest claim lists, so it stays listed until this run lists its own.
+    return Claim(worker, runs[-SPARK_RUNS_CLAIMED_MAX:], newest.remains)
+
+
+def list_remains(claim: Claim, found: Sequence[PreparedTransaction]) -> Claim:
+    """The claim with what its run aborts next: first what was listed already, then as much as there is room for."""
+    listed = set(claim.remains)
+    ordered = sorted(found, key=lambda transaction: transaction not in listed)
+    return replace(claim, remains=tuple(ordered[:SPARK_REMAINS_MAX]))
