@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,16 @@ class WrongError(Exception):
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder where brokers make theirs."""
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder where brokers make theirs. None of the test's own brokers may outlive the test."""
+    others = broker_threads()  # such as that of the session's broker, if a test before has started it
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    assert broker_threads() == others
+
+
+def broker_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "runnel-broker"}
 
 
 def raising(error: Exception) -> Callable[..., Any]:
@@ -51,10 +57,9 @@ async def hang(*_: object) -> Any:
 
 
 def assert_stopped(broker: Broker, temporary: Path) -> None:
-    """It left neither a thread nor a folder, and can be started by whoever mends what was wrong."""
+    """It left no folder, and can be started once what was wrong is mended; the fixture looks for its thread."""
     assert not broker.is_running
     assert list(temporary.iterdir()) == []
-    assert "runnel-broker" not in {thread.name for thread in threading.enumerate()}
 
 
 # --- the start
