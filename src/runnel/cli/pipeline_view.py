@@ -115,8 +115,8 @@ def restart_lines(tallies: "Sequence[FlowTally]", now_s: float) -> "list[Text]":
 
 
 def flow_line(tally: "FlowTally", now_s: float) -> str:
-    """The numbers of a flow as a line; a flow that waits for its restart says so instead."""
-    if tally.state == "restarting":
+    """The numbers of a flow as a line; a flow that has none yet, or waits for its restart, says so instead."""
+    if tally.state == "restarting" or (tally.state == "starting" and not tally.batch_count):
         return f"{tally.name}: {tally.shown_state(now_s)}"
     name, state, rate_in, rate_out, batch, lag, state_rows, rows_in, rows_out = flow_cells(tally, now_s)
     return (

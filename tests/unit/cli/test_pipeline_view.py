@@ -28,7 +28,8 @@ def test_a_flow_is_a_line_in_a_pipe() -> None:
     assert flow_line(tally(), now_s=0.0) == (
         "counts: running, 0 rows/s in, 0 rows/s out, batch 1,234 ms, lag 1,500, 8,000 state rows; 12,345 in, 67 out"
     )
-    assert "batch -," in flow_line(FlowTally("new"), now_s=0.0)
+    assert flow_line(FlowTally("new"), now_s=0.0) == "new: starting"
+    assert "batch -," in flow_line(FlowTally("idle", state="running"), now_s=0.0)
 
 
 def test_a_flow_is_a_row_at_a_terminal() -> None:
