@@ -6,7 +6,7 @@ from collections import Counter
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from runnel.cli.activity import Activity
+from runnel.cli.activity import TOPICS, Activity
 from runnel.cli.scoreboard import Rate
 from runnel.client.error import ClientError
 from runnel.client.producer import Producer
@@ -28,7 +28,8 @@ class Publisher:
 
     def __init__(self, address: str, seed: int, events_per_second: int = EVENTS_PER_SECOND) -> None:
         self.events_per_second = events_per_second  # may be changed at any time
-        self.acknowledged: Counter[str] = Counter()
+        # Every topic is there from the start: another thread adds up the counts while this one changes them.
+        self.acknowledged: Counter[str] = Counter(dict.fromkeys(TOPICS, 0))
         self.ends: dict[TopicPartition, int] = {}  # the offset after the last acknowledged event
         self.late_count = 0
         self.duplicate_count = 0

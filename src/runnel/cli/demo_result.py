@@ -20,9 +20,10 @@ _ROWS_SHOWN = 5
 
 
 class Results:
-    """The newest results, and how many there were."""
+    """The newest results, and how many there were; read in one thread and shown in another."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.window = ""
         self.pages: Counter[str] = Counter()  # of the newest window
@@ -30,35 +31,40 @@ class Results:
 
     def add(self, topic: str, body: dict[str, Any]) -> None:
         """Take in one row of a result topic."""
-        self.counts[topic] += 1
-        if topic == ORDER_SEARCHES:
-            self.orders.append(body)
-        elif body["start"] >= self.window:
-            if body["start"] > self.window:
-                self.window, self.pages = body["start"], Counter()
-            self.pages[body["page"]] = body["views"]
+        with self._lock:
+            self.counts[topic] += 1
+            if topic == ORDER_SEARCHES:
+                self.orders.append(body)
+            elif body["start"] >= self.window:
+                if body["start"] > self.window:
+                    self.window, self.pages = body["start"], Counter()
+                self.pages[body["page"]] = body["views"]
 
     def line(self) -> str:
         """The newest results in a line."""
+        with self._lock:
+            window, seen = self.window, self.pages.most_common(3)
         orders = f"{self.counts[ORDER_SEARCHES]:,} orders after searches"
-        if not self.pages:
+        if not seen:
             return f"no window of page views is complete yet; {orders}"
-        top = ", ".join(f"{page} {views}" for page, views in self.pages.most_common(3))
-        return f"most seen from {clock(self.window)} on: {top}; {orders}"
+        top = ", ".join(f"{page} {views}" for page, views in seen)
+        return f"most seen from {clock(window)} on: {top}; {orders}"
 
     def tables(self) -> "list[Table]":
         """The newest results for a terminal."""
         from rich.table import Table
 
-        pages = Table(title=f"Most seen pages {clock(self.window)}".rstrip(), title_justify="left")
+        with self._lock:
+            window, seen, found = self.window, self.pages.most_common(_ROWS_SHOWN), list(self.orders)
+        pages = Table(title=f"Most seen pages {clock(window)}".rstrip(), title_justify="left")
         pages.add_column("page", min_width=14)
         pages.add_column("views", justify="right", min_width=8)
-        for page, views in self.pages.most_common(_ROWS_SHOWN):
+        for page, views in seen:
             pages.add_row(page, f"{views:,}")
         orders = Table(title="Orders and what was searched before", title_justify="left")
         for heading in ("at", "user", "product", "searched for"):
             orders.add_column(heading, min_width=8)
-        for order in self.orders:
+        for order in found:
             orders.add_row(clock(order["ordered_at"]), order["user"], order["product"], order["query"])
         return [pages, orders]
 

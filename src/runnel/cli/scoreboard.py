@@ -1,6 +1,7 @@
 """What the demo has written and read, and how it is shown: a live table or plain lines."""
 
 import json
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -19,21 +20,26 @@ _EVENT_IDS_MAX = 100_000  # duplicates follow soon, and a demo may run for days
 
 
 class Rate:
-    """Events a second over the last few seconds."""
+    """Events a second over the last few seconds, counted in one thread and shown in another."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._began_s = now_s()
         self._counts: deque[tuple[float, int]] = deque()
+        self._sum = 0
+        self._lock = threading.Lock()
 
     def add(self, count: int) -> None:
-        self._counts.append((self._now_s(), count))
+        with self._lock:
+            self._counts.append((self._now_s(), count))
+            self._sum += count
 
     def per_second(self) -> float:
         now_s = self._now_s()
-        while self._counts and self._counts[0][0] < now_s - _RATE_WINDOW_S:
-            self._counts.popleft()
-        return sum(count for _, count in self._counts) / max(0.1, min(_RATE_WINDOW_S, now_s - self._began_s))
+        with self._lock:
+            while self._counts and self._counts[0][0] < now_s - _RATE_WINDOW_S:
+                self._sum -= self._counts.popleft()[1]
+            return self._sum / max(0.1, min(_RATE_WINDOW_S, now_s - self._began_s))
 
 
 class Scoreboard:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from collections import Counter
 
 import pytest
@@ -72,6 +73,28 @@ def test_the_board_notices_gaps_and_refusals() -> None:
     board.fetched(fetched(ORDERS, 5, {"cents": 1}))
     board.delivered(Delivery(TopicPartition(ORDERS, 0), 2, error=ValueError("no")))
     assert board.problems == ["orders-0: offset 5 after -1", "orders-0: 2 events were refused: no"]
+
+
+def test_a_rate_is_shown_while_another_thread_counts() -> None:
+    """The demo ended with "deque mutated during iteration" when an event was acknowledged while the rate was shown."""
+    rate = Rate()
+    stopping = threading.Event()
+
+    def count() -> None:
+        while not stopping.is_set():
+            rate.add(1)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        for _ in range(300):
+            rate.per_second()
+    finally:
+        stopping.set()
+        counting.join()
+        sys.setswitchinterval(before)
 
 
 def test_a_rate_is_of_the_last_seconds() -> None:

@@ -104,7 +104,8 @@ class PipelineRun:
 
     def snapshot(self) -> list[FlowTally]:
         """The numbers of every flow, in the order of the file."""
-        return [self.tallies[plan.name] for plan in self._plans]
+        with self._lock:
+            return [self.tallies[plan.name].copy() for plan in self._plans]
 
     # --- one flow
 

@@ -8,8 +8,8 @@ import json
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from runnel.client.topic_partition import TopicPartition
 from runnel.spark.position import Offsets, from_json
@@ -57,6 +57,8 @@ class FlowTally:
             self.rows_duplicate += int(metrics.get("numDroppedDuplicateRows") or 0)
         self._place(progress.get("sources") or ())
         self._recent.append((now_s, rows_in, rows_out))
+        while self._recent[0][0] < now_s - RATE_WINDOW_S:
+            self._recent.popleft()
         self.idle()
 
     def idle(self) -> None:
@@ -66,14 +68,17 @@ class FlowTally:
 
     def rates(self, now_s: float) -> tuple[float, float]:
         """Rows a second in and out, over the last seconds."""
-        while self._recent and self._recent[0][0] < now_s - RATE_WINDOW_S:
-            self._recent.popleft()
-        if not self._recent:
+        recent = [entry for entry in self._recent if entry[0] >= now_s - RATE_WINDOW_S]
+        if not recent:
             return 0.0, 0.0
         # What the first report counts came before it, so the time of a batch belongs to the span.
-        span_s = max(1.0, now_s - self._recent[0][0] + self.batch_ms / 1000)
+        span_s = max(1.0, now_s - recent[0][0] + self.batch_ms / 1000)
         span_s = min(span_s, RATE_WINDOW_S)
-        return sum(entry[1] for entry in self._recent) / span_s, sum(entry[2] for entry in self._recent) / span_s
+        return sum(entry[1] for entry in recent) / span_s, sum(entry[2] for entry in recent) / span_s
+
+    def copy(self) -> Self:
+        """The numbers as they are now; reports change them in another thread."""
+        return replace(self, behind=dict(self.behind), position=dict(self.position), _recent=deque(self._recent))
 
     def shown_state(self, now_s: float) -> str:
         """The state in words; that of a flow that waits says for how long, and why."""
