@@ -24,7 +24,7 @@ from tests.faults.spark_kill_halt import Halt
 from tests.faults.spark_kill_plan import Moment
 
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.batch_end import Desk
+from runnel.spark.batch_end import Desk, Standing
 from runnel.spark.decision import Decision
 from runnel.spark.source import RunnelDataSource
 from runnel.spark.transaction_desk import open_desk
@@ -63,9 +63,8 @@ class HaltingDesk:
 class UndecidedDesk(HaltingDesk):
     """The same, and nothing is written down or found."""
 
-    def take(self, *run_id: str) -> Any:
-        found = self._desk.take(*run_id)
-        return found._replace(decision=None) if hasattr(found, "_replace") else None
+    def take(self, run_id: str) -> Standing:
+        return self._desk.take(run_id)._replace(decision=None)
 
     def decide(self, decision: Decision) -> None:
         self._halt.pass_by(Moment.UNDECIDED, self._flow)
