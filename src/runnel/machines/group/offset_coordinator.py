@@ -155,9 +155,6 @@ class OffsetCoordinator:
     def _commit_error(self, check: CheckPartition | None, topic: Topic, partition: Partition) -> ErrorCode:
         if len(partition.committed_metadata or "") > self.setting.metadata_length_max:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        if partition.committed_offset < 0:
-            # Kafka stores it, and whoever reads it back takes -1 for an offset that was never committed.
-            return ErrorCode.INVALID_REQUEST
         if check is not None:
             check(topic.name, topic.topic_id, partition.partition_index)
         return ErrorCode.NONE
