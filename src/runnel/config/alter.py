@@ -1,6 +1,6 @@
 """The operations of IncrementalAlterConfigs on the texts that a topic or a broker has set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -35,7 +35,7 @@ def alter_topic_overrides(current: Mapping[str, str], alterations: Sequence[Alte
     """Return a topic's overrides after the alterations, or raise `ConfigError` and change nothing."""
     altered = dict(current)
     for alteration in alterations:
-        _alter(altered, alteration, topic_option(alteration.name))
+        _alter(altered, alteration, topic_option)
     validate_topic_overrides(altered)
     return altered
 
@@ -46,7 +46,7 @@ def alter_group_overrides(
     """Return a group's own options after the alterations, or raise `ConfigError` and change nothing."""
     altered = dict(current)
     for alteration in alterations:
-        _alter(altered, alteration, group_option(alteration.name))
+        _alter(altered, alteration, group_option)
     validate_group_overrides(altered, broker)
     return altered
 
@@ -57,17 +57,22 @@ def alter_broker_configs(
     """Return the run-time options of one broker, or of all of them, after the alterations, or raise `ConfigError`."""
     altered = dict(current)
     for alteration in alterations:
-        raise_problems(list(name_problems({alteration.name: ""})))
-        _alter(altered, alteration, broker_options()[alteration.name])
+        _alter(altered, alteration, _broker_option)
     validate_dynamic_broker_configs(altered, per_broker=per_broker)
     return altered
 
 
-def _alter(texts: dict[str, str], alteration: Alteration, option: Option[Any]) -> None:
+def _broker_option(name: str) -> Option[Any]:
+    raise_problems(list(name_problems({name: ""})))
+    return broker_options()[name]
+
+
+def _alter(texts: dict[str, str], alteration: Alteration, find_option: Callable[[str], Option[Any]]) -> None:
     name, operation, value = alteration.name, alteration.operation, alteration.value
     if operation is AlterOperation.DELETE:
-        texts.pop(name, None)
+        texts.pop(name, None)  # whatever its name: what is not set is no error, in Kafka either
         return
+    option = find_option(name)
     if value is None:
         raise RequestError(name, f"Null value not supported for {name} with {operation.name}")
     if operation is AlterOperation.SET:

@@ -3,6 +3,8 @@
 import pytest
 
 from runnel.config import Alteration, AlterOperation, ConfigError, alter_broker_configs, alter_topic_overrides
+from runnel.config.alter import alter_group_overrides
+from runnel.config.broker import BrokerConfig
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
@@ -54,7 +56,7 @@ def test_lists_grow_and_shrink_from_their_value_or_default(
         (Alteration("retention.ms", SET, None), "Null value not supported"),
         (Alteration("cleanup.policy", APPEND, None), "Null value not supported"),
         (Alteration("retention.ms", SET, "soon"), "must be a 64-bit whole number"),
-        (Alteration("no.such", DELETE), "Unknown topic config name: no.such"),
+        (Alteration("no.such", SET, "1"), "Unknown topic config name: no.such"),
         (Alteration("preallocate", SET, "false"), "Runnel does not support"),
     ],
 )
@@ -86,3 +88,14 @@ def test_bad_alterations_of_a_broker_are_refused(alteration: Alteration, reason:
         alter_broker_configs({}, [alteration], per_broker=True)
     assert reason in caught.value.message
     assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["no.such", "preallocate", "retention.ms", "leader.replication.throttled.rate"])
+def test_deleting_what_is_not_set_is_no_error(name: str) -> None:
+    """Kafka's kafka-reassign-partitions deletes throttles that are not set, and MirrorMaker deletes configs that only
+    the other cluster knows. A name that is not supported failed the whole request.
+    """
+    alterations = [Alteration(name, DELETE), Alteration("cleanup.policy", SET, "compact")]
+    assert alter_topic_overrides({}, alterations) == {"cleanup.policy": "compact"}
+    assert alter_broker_configs({}, alterations[:1], per_broker=True) == {}
+    assert alter_group_overrides({}, alterations[:1], BrokerConfig({})) == {}
