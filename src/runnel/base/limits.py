@@ -119,6 +119,9 @@ COMPACTION_SYNC_BYTES = 16 * MIB
 THROTTLE_CREDIT_MS = 300
 THROTTLE_REST_MS_MIN = 20
 
+# The longest rest before a throttled thread or follower looks at the rate again, which an operator may have raised.
+THROTTLE_REST_MS_MAX = 500
+
 # What compaction reads and writes at once, however little log.cleaner.io.buffer.size asks for.
 COMPACTION_CHUNK_BYTES_MIN = 16 * 1024
 

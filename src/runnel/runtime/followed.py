@@ -21,13 +21,14 @@ class Wanted(NamedTuple):
 class Followed:
     """A partition in one leader epoch."""
 
-    __slots__ = ("_ahead", "_asked_offset", "is_told", "key", "leader_epoch", "partition", "retry_ms")
+    __slots__ = ("_ahead", "_asked_offset", "is_throttled", "is_told", "key", "leader_epoch", "partition", "retry_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.key: Key = (partition.topic_id, partition.index)
         self.leader_epoch = partition.leader_epoch
         self.retry_ms: float = 0
+        self.is_throttled = False
         self.is_told = False  # whether the log file knows of its trouble
         self._ahead: Position | None = None
         self._asked_offset = -1

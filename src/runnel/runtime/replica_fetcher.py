@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple, cast
 
 from runnel.base.clock import Clock
-from runnel.base.limits import FETCHER_GATHER_S, FETCHER_TURN_BYTES_MAX
+from runnel.base.limits import FETCHER_GATHER_S, FETCHER_TURN_BYTES_MAX, THROTTLE_REST_MS_MAX
 from runnel.client.connection import Connection
 from runnel.client.error import BrokerUnavailable, RequestTimeout
 from runnel.config.broker import BrokerConfig
@@ -177,7 +177,7 @@ class ReplicaFetcher:
         asking = self._asking
         if asking is None:
             now_ms = self._clock.monotonic_ms()
-            for key in [key for key, followed in self._delayed.items() if followed.retry_ms <= now_ms]:
+            for key in [key for key, followed in self._delayed.items() if self._is_due(followed, now_ms)]:
                 del self._delayed[key]
                 self._moved[key] = None
             if len(self._delayed) == len(self._followed):
@@ -188,6 +188,16 @@ class ReplicaFetcher:
         response = await self._answer(asking)
         if response is not None:
             await self._apply(asking.connection, response)
+
+    def _is_due(self, followed: Followed, now_ms: float) -> bool:
+        """Whether to fetch for a partition again; one that is throttled waits on while the rate is exceeded."""
+        if followed.retry_ms > now_ms:
+            return False
+        if followed.is_throttled and self._throttle.is_exceeded and self._throttle.applies_to(followed.partition):
+            followed.retry_ms = now_ms + THROTTLE_REST_MS_MAX
+            return False
+        followed.is_throttled = False
+        return True
 
     # --- ask
 
@@ -329,7 +339,8 @@ class ReplicaFetcher:
             if answer.high_watermark > partition.log.log_end_offset and self._throttle.applies_to(partition):
                 self._throttle.take(size_bytes)
                 if self._throttle.is_exceeded:
-                    self._put_off(followed, self._throttle.resume_ms)
+                    followed.is_throttled = True
+                    self._put_off(followed, self._clock.monotonic_ms() + THROTTLE_REST_MS_MAX)
             return size_bytes
         except (CorruptBatch, StorageError) as error:
             self._delay(followed, str(error))

@@ -26,10 +26,8 @@ class ReplicationThrottle:
     ) -> None:
         """`replicas_of` is the option of a topic that names what is throttled, as PARTITION:BROKER or `*`."""
         self._broker_id = broker_id
-        self._clock = clock
         self._replicas_of = replicas_of
         self._throttle = Throttle(clock, lambda: max(bytes_per_second(), 1))
-        self.resume_ms = 0.0
 
     def applies_to(self, partition: Partition) -> bool:
         """Whether the replica of a partition on this broker is to be held back."""
@@ -38,10 +36,9 @@ class ReplicationThrottle:
 
     @property
     def is_exceeded(self) -> bool:
-        return self._clock.monotonic_ms() < self.resume_ms
+        """Whether more was sent or fetched than the rate of now allows."""
+        return self._throttle.rest_s() > 0
 
     def take(self, size_bytes: int) -> None:
         """Note that so many bytes were sent or fetched."""
-        rest_s = self._throttle.take(size_bytes)
-        if rest_s > 0:
-            self.resume_ms = self._clock.monotonic_ms() + rest_s * 1000
+        self._throttle.take(size_bytes)

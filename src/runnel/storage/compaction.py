@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Event
 
-from runnel.base.limits import LOOKUP_CHUNK_BYTES
+from runnel.base.limits import LOOKUP_CHUNK_BYTES, THROTTLE_REST_MS_MAX
 from runnel.records.batch import BatchHeader, Buffer
 from runnel.records.offset_map import SLOT_SIZE, KeyMap, make_offset_map
 from runnel.records.rewrite import open_body
@@ -60,7 +60,7 @@ class Compaction:
         chunk_bytes: int = LOOKUP_CHUNK_BYTES,
         rest_for: Callable[[int], float] = lambda _size_bytes: 0.0,
     ) -> None:
-        """`rest_for` says how many seconds to rest after that many bytes were read or written."""
+        """`rest_for` says how many seconds to rest after that many bytes were read or written, or are still to rest."""
         self.plan = plan
         self.count = CompactionCount()
         self.end_offset = plan.dirt.first_offset
@@ -180,7 +180,9 @@ class Compaction:
 
     def _rest(self, size_bytes: int) -> None:
         rest_s = self._rest_for(size_bytes)
-        if self._stopping.is_set() or (rest_s > 0 and self._stopping.wait(rest_s)):
+        while rest_s > 0 and not self._stopping.wait(min(rest_s, THROTTLE_REST_MS_MAX / 1000)):
+            rest_s = self._rest_for(0)
+        if self._stopping.is_set():
             raise CompactionStopped
 
 

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from typing import cast
 from uuid import UUID
 
+from tests.settled import settled
 from tests.unit.runtime.test_partition_role import Bench
 from tests.unit.sample import make_batch
 from tests.unit.server.replication.cluster import until
 
+from runnel.base.limits import THROTTLE_REST_MS_MAX
 from runnel.config.broker import BrokerConfig
 from runnel.protocol.errors import ErrorCode
 from runnel.protocol.message import Message
@@ -181,7 +183,8 @@ class Seat:
         self.bench, self.leader = Bench(), SendingLeader()
         self.bench.follow(epoch=3)
         clock = self.bench.clock
-        throttle = ReplicationThrottle(1, clock, lambda: 2**40, lambda _: throttled)
+        self.bytes_per_second = 2**40
+        throttle = ReplicationThrottle(1, clock, lambda: self.bytes_per_second, lambda _: throttled)
         self.fetcher = ReplicaFetcher(cast(Peer, self.leader), 1, lambda: 1, BrokerConfig, clock, worker, throttle)
         self.fetcher.add(self.bench.partition)
 
@@ -283,4 +286,20 @@ async def test_what_is_held_back_is_not_asked_for_ahead() -> None:
     async with fetching(throttled="*") as seat:
         await seat.asked()
         seat.leader.send(make_batch(b"a"), high_watermark=10, end_offset=1)
+        assert await seat.asked() == (1, 3, 1)
+
+
+async def test_what_is_held_back_goes_on_when_the_rate_is_raised() -> None:
+    """The follower waited for as long as the rate of before had wanted, which could be days."""
+    async with fetching(throttled="*") as seat:
+        await seat.asked()
+        seat.bytes_per_second = 1
+        seat.leader.send(make_batch(b"a"), high_watermark=10, end_offset=1)
+        await until(lambda: seat.end_offset == 1)
+        seat.bench.clock.time_ms += THROTTLE_REST_MS_MAX
+        seat.fetcher.wake()
+        await settled()
+        assert seat.leader.asked.empty()
+        seat.bytes_per_second = 50_000_000
+        seat.fetcher.wake()
         assert await seat.asked() == (1, 3, 1)

@@ -38,11 +38,17 @@ def test_short_rests_become_one() -> None:
     assert throttle.take(THROTTLE_REST_MS_MIN - 1) == (2 * THROTTLE_REST_MS_MIN - 2) / 1000
 
 
-def test_the_rate_may_change() -> None:
-    rates = [1000.0, 1.7976931348623157e308]
-    throttle = Throttle(ManualClock(), lambda: rates.pop(0))
-    assert throttle.take(100) == 0.1
-    assert throttle.take(10**9) == 0.1
+def test_a_rate_that_changes_counts_for_what_was_taken_before() -> None:
+    """With `--throttle 1` a follower was in debt for minutes, and a raised rate changed nothing until then."""
+    rate = 1.0
+    throttle = Throttle(ManualClock(), lambda: rate)
+    assert throttle.take(10_000) == 10_000
+    rate = 50_000_000.0
+    assert throttle.rest_s() == 0.0
+    rate = 1000.0
+    assert throttle.rest_s() == 10.0
+    rate = 1.7976931348623157e308
+    assert throttle.take(10**9) == 0.0
 
 
 def test_over_time_no_more_than_the_rate_is_taken() -> None:
