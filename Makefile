@@ -72,6 +72,9 @@ exactly-once: $(VENV)/.dev ## FLOWS (4) Spark queries killed KILLS (50) times, a
 calm-flows: $(VENV)/.dev ## FLOWS (4) Spark queries that run for MINUTES (30) and must not fail once, with nothing killed
 	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills 0 --minutes $(or $(MINUTES),30) $(OPTIONS)
 
+desk-orders: $(VENV)/.dev ## workers that decide for a sink, in ORDERS (20000) random orders, over a model of brokers
+	$(BIN)/python -m tests.faults.desk_orders --orders $(or $(ORDERS),20000) --seed $(or $(SEED),1)
+
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)
 

@@ -15,6 +15,8 @@ import pytest
 from tests.spark.waiting import record_count, run_to_end, wait_until
 
 import runnel
+from runnel.spark.claim import Claim
+from runnel.spark.transaction_desk import TOPIC
 from runnel.testing import Broker
 
 if TYPE_CHECKING:
@@ -83,6 +85,14 @@ def test_several_streams_in_one_session(
     for sink in sinks:
         assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(400))
     assert open_transactions(broker) == []
+    assert max(len(workers(broker, sink)) for sink in sinks) > 1, "Spark committed each sink in one worker"
+
+
+def workers(broker: Broker, sink: str) -> set[str]:
+    """The Python workers that have claimed a sink."""
+    records = broker.consume(TOPIC)
+    claims = [record for record in records if record.key and record.key.endswith(f"/{sink}".encode())]
+    return {Claim.decode(record.value).worker for record in claims if record.key.startswith(b"claim/") and record.value}
 
 
 def test_what_is_not_decided_is_seen_by_nobody(

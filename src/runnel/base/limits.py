@@ -222,9 +222,9 @@ SPARK_RUNS_KEPT_MAX = 256
 # successor is taken for a new run; its batches are then refused by their numbers alone. A claim of 1,000 runs is 39 KB.
 SPARK_RUNS_CLAIMED_MAX = 1_000
 
-# Spark: open transactions of dead attempts that one search aborts. A claim lists them in one record, of about 150 bytes
-# each; what is more waits for the next search.
-SPARK_REMAINS_MAX = 4_000
+# Spark: open transactions of dead attempts that one search aborts. A claim lists them in one record, of which they
+# take this much at most, some 3,000 of them; what is more waits for the next search.
+SPARK_REMAINS_BYTES_MAX = 500_000
 
 # Spark: partitions of the topic with the decisions about micro-batches, so that queries seldom wait for each other.
 SPARK_DECISION_PARTITIONS = 8
@@ -240,8 +240,8 @@ SPARK_SEARCH_INTERVAL_MS = 60_000
 # Spark: transactions of one micro-batch that are ended at the same time.
 SPARK_ENDS_IN_FLIGHT_MAX = 16
 
-# Spark: a flow that failed for a reason that can pass is started again so often in a row. The waits in between add up
-# to two minutes, in which a broker is restarted and a busy machine has room again; after that a person should look.
+# Spark: restarts in a row of a flow that failed for a reason that can pass. The waits in between add up to two
+# minutes, in which a broker is restarted and a busy machine has room again; after that a person should look.
 PIPELINE_RESTARTS_MAX = 8
 
 # Spark: the wait before a flow is started again, which doubles from the first to the last. A broker needs a second to

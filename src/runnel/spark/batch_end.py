@@ -1,25 +1,15 @@
 """How a driver ends a micro-batch that was written in transactions; `decision` says by which rules."""
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.decision import Decision, Offer, plan_commit
+from runnel.spark.claimed_desk import Standing
+from runnel.spark.decision import Decision, Offer, check_size, plan_commit
 from runnel.spark.error import RetriableWriteError
 
 log = logging.getLogger(__name__)
-
-
-class Standing(NamedTuple):
-    """What a worker finds when it has taken the desk.
-
-    `is_first` says that its run had not claimed the sink before; `listed` is what earlier runs may still abort.
-    """
-
-    decision: Decision | None
-    is_first: bool
-    listed: Collection[PreparedTransaction]
 
 
 class Desk(Protocol):
@@ -65,10 +55,11 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
         return
     try:
         standing = desk.take(offer.run_id)
-        if standing.is_first:
-            _check_open(desk, offer, standing.listed)
         found = standing.decision
         plan = plan_commit(found, offer)
+        _check_open(desk, offer, standing)
+        if plan.decision is not None:
+            check_size(plan.decision, offer.sink)
     except Exception:
         _abort_undecided(desk, offer)
         raise
@@ -85,20 +76,22 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
         log.warning("%s had left %d transactions open, which were aborted", offer.sink, len(remains))
 
 
-def _check_open(desk: Desk, offer: Offer, listed: Collection[PreparedTransaction]) -> None:
+def _check_open(desk: Desk, offer: Offer, standing: Standing) -> None:
     """Raise `RetriableWriteError` if an earlier run has aborted transactions of this one, or is about to."""
-    lost = set(offer.transactions) & set(listed) or set(offer.transactions) - set(desk.find_open(offer.transactions))
+    offered = set(offer.transactions)
+    lost = offered & set(standing.listed)
+    if standing.is_first and offered:  # what began after the first claim of a run is not known to earlier runs
+        lost |= offered - set(desk.find_open(offer.transactions))
     if lost:
         raise RetriableWriteError(
             f"batch {offer.batch_id} of {offer.sink} has to be written again: an earlier run of the query, which was "
-            f"still alive, has aborted {len(lost)} of its {len(offer.transactions)} transactions"
+            f"still alive, has aborted {len(lost)} of its {len(offered)} transactions"
         )
 
 
 def _find_remains(desk: Desk, decided: Decision | None, names: Iterable[str] = ()) -> Sequence[PreparedTransaction]:
     """Remains that may be aborted now, because a run that claims the sink from now on knows of it."""
-    found = desk.find_remains(decided, names)
-    return desk.list_remains(found) if found else ()
+    return desk.list_remains(desk.find_remains(decided, names))
 
 
 def _abort_undecided(desk: Desk, offer: Offer) -> None:
@@ -114,7 +107,8 @@ def settle(desk: Desk, run_id: str) -> None:
     found = desk.take(run_id).decision
     if found is not None:
         desk.end(desk.find_open(found.transactions), commit=True)
-    desk.end(_find_remains(desk, None), commit=False)
+    while remains := _find_remains(desk, None):
+        desk.end(remains, commit=False)
 
 
 def abort_batch(desk: Desk, offer: Offer) -> None:

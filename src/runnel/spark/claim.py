@@ -23,12 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from runnel.base.limits import SPARK_REMAINS_MAX, SPARK_RUNS_CLAIMED_MAX
+from runnel.base.limits import SPARK_REMAINS_BYTES_MAX, SPARK_RUNS_CLAIMED_MAX
 from runnel.client.transaction_state import PreparedTransaction
 from runnel.spark.decision import read_transactions
 from runnel.spark.error import UnreadableRecord, WriteError
 
 _FORMAT = 1
+_REST_BYTES_MAX = 40  # of a transaction in JSON, without its id
 
 
 class RunReplaced(WriteError):  # noqa: N818 - says what it is
@@ -81,5 +82,11 @@ def extend_claim(newest: Claim | None, worker: str, run_id: str) -> Claim:
 def list_remains(claim: Claim, found: Sequence[PreparedTransaction]) -> Claim:
     """The claim with what its run aborts next: first what was listed already, then as much as there is room for."""
     listed = set(claim.remains)
-    ordered = sorted(found, key=lambda transaction: transaction not in listed)
-    return replace(claim, remains=tuple(ordered[:SPARK_REMAINS_MAX]))
+    kept = []
+    left_bytes = SPARK_REMAINS_BYTES_MAX
+    for transaction in sorted(found, key=lambda transaction: transaction not in listed):
+        left_bytes -= len(transaction.transactional_id) + _REST_BYTES_MAX
+        if left_bytes < 0:
+            break
+        kept.append(transaction)
+    return replace(claim, remains=tuple(kept))

@@ -6,9 +6,9 @@ the decision is written the batch is in the output, whoever crashes. A driver th
 run again finds the decision, commits what it names (again, perhaps) and aborts what the tasks have written this
 time. If there is no decision, none of the earlier transactions was committed, and it decides for those of this time.
 
-A transactional id is used by one worker process in one run of a query and by nobody else, so no late attempt of a
-task can end a transaction that was decided. Who may decide is settled by a transactional id as well, and by a record of
-the runs of the query (`claim`), so a driver that was thought dead cannot decide any more.
+Only one worker process uses a transactional id, in one run of a query, so no late attempt of a task can end a
+transaction that was decided. A transactional id of the sink and a record of the query's runs (`claim`) determine which
+worker may decide, so a driver that was thought dead cannot decide any more.
 
 A transaction that no decision names stays open until it is aborted, since prepared transactions have no time-out. So
 the first commit of each run, and each one after an attempt that failed, searches for such remains. Spark does not
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from runnel.base.limits import SPARK_DECISION_BYTES_MAX
 from runnel.client.transaction_state import PreparedTransaction
 from runnel.spark.error import UnreadableRecord, WriteError
 
@@ -51,6 +52,17 @@ class Decision:
             return cls(int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"]))
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadableRecord(f"not a decision: {error}") from error
+
+
+def check_size(decision: Decision, sink: str) -> None:
+    """Raise `WriteError` if a decision names too many transactions for one record."""
+    size_bytes = len(decision.encode())
+    if size_bytes > SPARK_DECISION_BYTES_MAX:
+        raise WriteError(
+            f"batch {decision.batch_id} of {sink} was written by {len(decision.transactions)} tasks, and the decision "
+            f"that names their transactions would take {size_bytes} bytes of the {SPARK_DECISION_BYTES_MAX} that it "
+            "may have. Write from fewer tasks: call coalesce on what is written"
+        )
 
 
 def read_transactions(named: Any) -> tuple[PreparedTransaction, ...]:
@@ -94,7 +106,7 @@ def plan_commit(found: Decision | None, offer: Offer) -> Plan:
         return Plan(decision, offer.transactions, ())
     abort = _without(offer.transactions, found.transactions)
     if found.batch_id > offer.batch_id:
-        return Plan(None, (), abort)  # the checkpoint is an older one that somebody has put back
+        return Plan(None, (), abort)  # the user has restored an older checkpoint
     # Said again in the name of this run, so that a second write in the same batch is told from one that is run again.
     decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
     return Plan(decision, found.transactions, abort)

@@ -54,7 +54,7 @@ def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | N
 
 
 def find_quiet_java_home(environment: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:
-    """The same for a program without need of the vector module: a runtime that has it warns when it is asked for."""
+    """A Java home whose `java` leaves out the option for the vector module, for which a runtime prints a warning."""
     return write_shim(find_runtime("Spark", environment), cache)
 
 

@@ -21,8 +21,8 @@ def end_query(
 
     `query_id` is the id in the query's checkpoint; a query that still runs fails, and goes on when it is
     restarted. With `forget` the brokers do not keep its last decision any more either. That is for queries whose
-    checkpoint is gone: one that came back could write its last batch again. `config` holds settings of Kafka
-    clients. Returns how many transactions there were.
+    checkpoint is gone: a query that came back, or still runs, could write its last batch again. `config` holds
+    settings of Kafka clients. Returns how many transactions there were.
     """
     options = {"bootstrap.servers": bootstrap_servers, **(config or {})}
     settings = parse_client_settings({PREFIX + name: text for name, text in options.items()})

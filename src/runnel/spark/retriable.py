@@ -1,7 +1,7 @@
 """Which errors of the client are retriable, so that a stream may go on from its checkpoint later. Pure.
 
-An error crosses Spark's JVM as the text of a traceback, which names its class. Whoever runs the
-stream reads that name (`names_retriable`), so the class of an error carries the answer.
+An error crosses Spark's JVM as the text of a traceback, which names its class. The pipeline runner
+reads that name (`names_retriable`), so the class of an error carries the answer.
 """
 
 from runnel.client.error import (

@@ -7,17 +7,15 @@ import os
 import re
 import threading
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
 from runnel.base.limits import (
     MIB,
     SPARK_CLUSTERS_KEPT_MAX,
-    SPARK_DECISION_BYTES_MAX,
     SPARK_DECISION_PARTITIONS,
     SPARK_ENDS_IN_FLIGHT_MAX,
     SPARK_SEARCH_INTERVAL_MS,
@@ -31,16 +29,16 @@ from runnel.client.topic_partition import TopicPartition
 from runnel.client.transaction_state import PreparedTransaction
 from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from runnel.records.murmur2 import murmur2
-from runnel.spark.batch_end import Standing
-from runnel.spark.claim import Claim, check_run, extend_claim, list_remains
+from runnel.spark.claim import Claim, check_run
+from runnel.spark.claimed_desk import ClaimedDesk
 from runnel.spark.client_setting import ClientSettings
 from runnel.spark.data_loss import Loss
 from runnel.spark.decision import Decision
-from runnel.spark.error import UnreadableRecord, WriteError
+from runnel.spark.error import BrokerError, UnreadableRecord, WriteError
 from runnel.spark.plan import OffsetRange
 from runnel.spark.retriable import write_error
 from runnel.spark.topic_io import topic_io
-from runnel.spark.transaction_name import claim_name, driver_name, sink_name, task_names
+from runnel.spark.transaction_name import claim_name, driver_name, sink_name, sink_of_claim, task_names
 
 TOPIC = "_runnel_spark_decisions"
 _CONFIGS = {
@@ -53,8 +51,8 @@ _CONFIGS = {
 _REPLICATION_FACTOR_MAX = 3
 # A worker that dies while it decides holds up the other sinks of its partition for this long, unless its own query
 # comes back sooner. A busy machine needs seconds for a decision, and would lose it to a shorter time-out.
-_DECIDE_TIMEOUT_MS = 60_000
-_READ_TIMEOUT_MS = 2 * _DECIDE_TIMEOUT_MS
+_DECIDE_TIMEOUT_MS = 30_000
+_READ_TIMEOUT_MS = 4 * _DECIDE_TIMEOUT_MS
 _FORGOTTEN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 OPEN = "Ongoing"
 
@@ -66,77 +64,26 @@ class _Keys(NamedTuple):
     claim: bytes
 
 
-class TransactionDesk:
-    """The desk of one sink in one worker. One that has raised an error is not to be used again."""
+class TransactionDesk(ClaimedDesk):
+    """The desk of one sink in one worker."""
 
     def __init__(self, settings: ClientSettings, sink: str) -> None:
+        super().__init__(sink)
         self._settings = settings
-        self._sink = sink
-        self._worker = uuid.uuid4().hex
         self._keys = _Keys(sink.encode(), claim_name(sink).encode())
         self._partition = TopicPartition(TOPIC, (murmur2(sink.encode()) & 0x7FFFFFFF) % SPARK_DECISION_PARTITIONS)
         self._admin = Admin(config=settings.admin)
         self._producer: Producer | None = None
         self._has_topic = False
         self._position = 0
-        self._claim: Claim | None = None
-        self._decision: Decision | None = None
-        self._run_id: str | None = None
         self._searched_at_s: float | None = None
-
-    def take(self, run_id: str) -> Standing:
-        """Keep other workers and earlier runs from deciding.
-
-        Raises `RunReplaced` if a later run of the query has claimed the sink.
-        """
-        self._make_topic()
-        self._read()
-        check_run(self._claim, run_id, self._sink)  # before the id is taken from the run that replaced this one
-        if self._producer is None or not self._is_holder:
-            self._take_id()
-            self._read()
-            check_run(self._claim, run_id, self._sink)
-        self._run_id = run_id
-        before = self._claim
-        self._write_claim(extend_claim(before, self._worker, run_id))
-        is_first = before is None or before.runs[-1] != run_id
-        return Standing(self._decision, is_first, () if before is None else before.remains)
-
-    def has_taken(self, run_id: str) -> bool:
-        """Whether this desk was taken in this run before, so that nothing of earlier runs waits for its end."""
-        return self._run_id == run_id
-
-    def decide(self, decision: Decision) -> None:
-        """Write a decision down for good; raises if another worker has taken the desk since."""
-        value = decision.encode()
-        if len(value) > SPARK_DECISION_BYTES_MAX:
-            raise WriteError(
-                f"batch {decision.batch_id} of {self._sink} was written by {len(decision.transactions)} tasks, and the "
-                f"decision that names their transactions would take {len(value)} bytes of the "
-                f"{SPARK_DECISION_BYTES_MAX} that it may have. Write from fewer tasks: call coalesce on what is written"
-            )
-        self._write({self._keys.decision: value})
-        self._decision = decision
-
-    def list_remains(self, remains: Sequence[PreparedTransaction]) -> Sequence[PreparedTransaction]:
-        """Note in the claim what is aborted next, and return it; raises if another worker has taken the desk since."""
-        if self._claim is None:
-            raise WriteError(f"remains of {self._sink} cannot be aborted by a worker that has not claimed it")
-        self._write_claim(list_remains(self._claim, remains))
-        return self._claim.remains
 
     def forget(self) -> None:
         """Delete the claim and the decision: a driver that comes back takes its last batch for undecided."""
         self._write(dict.fromkeys(self._keys, None))
         self._claim = self._decision = None
 
-    @property
-    def _is_holder(self) -> bool:
-        """Whether no other worker has claimed the sink since this one did."""
-        return self._claim is not None and self._claim.worker == self._worker
-
     def _take_id(self) -> None:
-        """Take the transactional id of the sink, which aborts what another worker is about to write."""
         if self._producer is not None:
             self._producer.close(0)
             self._producer = None
@@ -153,9 +100,10 @@ class TransactionDesk:
         self._producer = producer
 
     def _write_claim(self, claim: Claim) -> None:
-        if claim != self._claim:
-            self._write({self._keys.claim: claim.encode()})
-            self._claim = claim
+        self._write({self._keys.claim: claim.encode()})
+
+    def _write_decision(self, decision: Decision) -> None:
+        self._write({self._keys.decision: decision.encode()})
 
     def _write(self, values: Mapping[bytes, bytes | None]) -> None:
         producer, run_id = self._producer, self._run_id
@@ -167,7 +115,8 @@ class TransactionDesk:
                 for key, value in values.items():
                     producer.send(topic, value, key, partition=partition)
         except (ProducerFenced, TransactionFailed) as error:
-            self._read()
+            with suppress(BrokerError):
+                self._look()
             check_run(self._claim, run_id, self._sink)
             raise self._explain("decided", error) from None
         except (ClientError, ApiError, RemoteProtocolError) as error:
@@ -183,7 +132,7 @@ class TransactionDesk:
 
     def find_open(self, transactions: Sequence[PreparedTransaction]) -> list[PreparedTransaction]:
         """Those that have not ended; the id of one that has may be in another transaction by now."""
-        found = set(self._look([name for name, *_ in transactions]))
+        found = set(self._open_under([name for name, *_ in transactions]))
         return [prepared for prepared in transactions if prepared in found]
 
     def is_search_due(self) -> bool:
@@ -198,7 +147,7 @@ class TransactionDesk:
         except (ClientError, ApiError, RemoteProtocolError) as error:
             raise self._explain("cleaned up", error) from None
         known = set(names)
-        found = self._look([each.transactional_id for each in listed if each.transactional_id not in known])
+        found = self._open_under([each.transactional_id for each in listed if each.transactional_id not in known])
         self._searched_at_s = time.monotonic()
         return found if decided is None else [each for each in found if each not in decided.transactions]
 
@@ -208,7 +157,7 @@ class TransactionDesk:
             self._producer.close(0)
         self._admin.close()
 
-    def _look(self, names: Sequence[str]) -> list[PreparedTransaction]:
+    def _open_under(self, names: Sequence[str]) -> list[PreparedTransaction]:
         """What is open under these ids."""
         try:
             outcomes = self._admin.describe_transactions(names)
@@ -255,10 +204,19 @@ class TransactionDesk:
             )
         self._has_topic = True
 
+    def _look(self) -> None:
+        self._make_topic()
+        self._read_to(self._end_offset("read_committed"))
+
     def _read(self) -> None:
-        """Read on to the end, past transactions that other drivers are about to commit."""
-        end = topic_io(self._settings.with_isolation("read_uncommitted")).offsets({self._partition: LATEST})
-        wanted = OffsetRange(*self._partition, self._position, end[self._partition] or 0)
+        self._read_to(self._end_offset("read_uncommitted"))
+
+    def _end_offset(self, isolation: str) -> int:
+        found = topic_io(self._settings.with_isolation(isolation)).offsets({self._partition: LATEST})
+        return found[self._partition] or 0
+
+    def _read_to(self, end_offset: int) -> None:
+        wanted = OffsetRange(*self._partition, self._position, end_offset)
         if not wanted.size:
             return
         topics = topic_io(self._settings.with_isolation("read_committed"))
@@ -281,7 +239,7 @@ class TransactionDesk:
 
 
 def decided_sinks(settings: ClientSettings, query_id: str) -> set[str]:
-    """The sinks of a query for which there is a decision."""
+    """The sinks of a query for which there is a claim or a decision."""
     topics = topic_io(settings.with_isolation("read_committed"))
     partitions = [TopicPartition(TOPIC, index) for index in range(topics.partition_counts([TOPIC]).get(TOPIC, 0))]
     found: dict[str, bool] = {}
@@ -291,7 +249,8 @@ def decided_sinks(settings: ClientSettings, query_id: str) -> set[str]:
             for batch in topics.read(wanted, ("key", "value"), timeout_ms=_READ_TIMEOUT_MS, loss=Loss()):
                 keys, values = (column.to_pylist() for column in batch.columns)
                 found |= {key.decode(): value is not None for key, value in zip(keys, values, strict=True)}
-    return {sink for sink, is_decided in found.items() if is_decided and sink.startswith(sink_name(query_id, None))}
+    sinks = {sink_of_claim(name) or name for name, is_set in found.items() if is_set}
+    return {sink for sink in sinks if sink.startswith(sink_name(query_id, None))}
 
 
 _lock = threading.Lock()

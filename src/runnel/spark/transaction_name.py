@@ -12,6 +12,7 @@ from runnel.base.limits import SPARK_RUNS_KEPT_MAX
 
 _TASKS = "runnel-spark-task"
 _DRIVER = "runnel-spark-driver"
+_CLAIM = "claim/"
 
 
 def sink_name(query_id: str, topic: str | None) -> str:
@@ -25,8 +26,13 @@ def driver_name(sink: str) -> str:
 
 
 def claim_name(sink: str) -> str:
-    """The key of the sink's claim in the topic of decisions; no query id has a slash in its name."""
-    return f"claim/{sink}"
+    """The key of the sink's claim in the topic of decisions; no id of a query is `claim`."""
+    return f"{_CLAIM}{sink}"
+
+
+def sink_of_claim(name: str) -> str | None:
+    """The sink whose claim has this key; None for the key of a decision."""
+    return name.removeprefix(_CLAIM) if name.startswith(_CLAIM) else None
 
 
 def task_names(sink: str) -> str:

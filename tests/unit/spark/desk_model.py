@@ -1,7 +1,7 @@
 """Brokers as plain dictionaries, desks over them, and drivers whose workers take turns in any order.
 
-`ModelDesk` does what `TransactionDesk` does, in the same order, and calls `step` wherever another process may run or
-this one may be killed: before and behind each request. `Schedule` gives each process a thread and lets one of them at
+`ModelDesk` claims a sink with the code of `TransactionDesk`, and calls `step` wherever another process may run or this
+one may be killed: before and behind each request. `Schedule` gives each process a thread and lets one of them at
 a time go on to its next step, so that an order is a list of numbers.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.batch_end import Standing
-from runnel.spark.claim import Claim, RunReplaced, check_run, extend_claim, list_remains
+from runnel.spark.claim import Claim, RunReplaced
+from runnel.spark.claimed_desk import ClaimedDesk
 from runnel.spark.decision import Decision
 from runnel.spark.error import WriteError
 
@@ -43,10 +44,6 @@ class Brokers:
         self.has_lists = has_lists
         self._count = 0
 
-    def new_name(self) -> str:
-        self._count += 1
-        return str(self._count)
-
     def prepare(self, batch_id: int, run_id: str, task: int) -> PreparedTransaction:
         self._count += 1
         transaction = PreparedTransaction(f"{run_id}-{task}", self._count, 0)
@@ -76,41 +73,15 @@ def crash_at(call: int | None) -> Step:
     return step
 
 
-class ModelDesk:
-    """The desk of one worker."""
+class ModelDesk(ClaimedDesk):
+    """The desk of one worker, over the model of brokers."""
 
-    def __init__(self, brokers: Brokers, step: Step | None = None) -> None:
+    def __init__(self, brokers: Brokers, step: Step | None = None, *, is_search_due: bool = False) -> None:
+        super().__init__("q")
         self.brokers = brokers
         self._step = step or crash_at(None)
-        self._worker = brokers.new_name()
         self._epoch = 0
-        self._run_id: str | None = None
-        self._claim: Claim | None = None
-        self._decision: Decision | None = None
-
-    def take(self, run_id: str) -> Standing:
-        self._read(run_id)
-        if self._epoch == 0 or self._claim is None or self._claim.worker != self._worker:
-            self._step()
-            self.brokers.epoch += 1
-            self._epoch = self.brokers.epoch
-            self._read(run_id)
-        self._run_id = run_id
-        before = self._claim
-        self._write_claim(extend_claim(before, self._worker, run_id))
-        is_first = before is None or before.runs[-1] != run_id
-        return Standing(self._decision, is_first, () if before is None else before.remains)
-
-    def has_taken(self, run_id: str) -> bool:
-        return self._run_id == run_id
-
-    def decide(self, decision: Decision) -> None:
-        def decide() -> None:
-            if self.brokers.has_decisions:
-                self.brokers.decision = decision
-
-        self._write(decide)
-        self._decision = decision
+        self._is_search_due = is_search_due
 
     def end(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> None:
         for transaction in transactions:
@@ -125,7 +96,7 @@ class ModelDesk:
         self._step()
 
     def is_search_due(self) -> bool:
-        return False
+        return self._is_search_due
 
     def find_open(self, transactions: Sequence[PreparedTransaction]) -> list[PreparedTransaction]:
         self._step()
@@ -133,29 +104,39 @@ class ModelDesk:
 
     def find_remains(self, decided: Decision | None, names: Iterable[str] = ()) -> list[PreparedTransaction]:
         self._step()
+        self._is_search_due = False
         kept = () if decided is None else decided.transactions
         return [each for each in self.brokers.open if each not in kept and each.transactional_id not in [*names]]
 
     def list_remains(self, remains: Sequence[PreparedTransaction]) -> Sequence[PreparedTransaction]:
-        assert self._claim is not None
-        if self.brokers.has_lists:
-            self._write_claim(list_remains(self._claim, remains))
-        return remains
+        return super().list_remains(remains) if self.brokers.has_lists else remains
 
-    def _write_claim(self, claim: Claim) -> None:
-        if claim != self._claim:
+    def _look(self) -> None:
+        self._read()
 
-            def apply() -> None:
-                self.brokers.claim = claim
+    def _take_id(self) -> None:
+        self._step()
+        self.brokers.epoch += 1
+        self._epoch = self.brokers.epoch
 
-            self._write(apply)
-            self._claim = claim
-
-    def _read(self, run_id: str) -> None:
+    def _read(self) -> None:
         self._step()
         self._claim, self._decision = self.brokers.claim, self.brokers.decision
-        if self.brokers.has_claims:
-            check_run(self._claim, run_id, "q")
+        if self._claim is not None and not self.brokers.has_claims:
+            self._claim = replace(self._claim, runs=self._claim.runs[-1:])  # nothing tells that a run was replaced
+
+    def _write_claim(self, claim: Claim) -> None:
+        def apply() -> None:
+            self.brokers.claim = claim
+
+        self._write(apply)
+
+    def _write_decision(self, decision: Decision) -> None:
+        def apply() -> None:
+            if self.brokers.has_decisions:
+                self.brokers.decision = decision
+
+        self._write(apply)
 
     def _write(self, apply: Step) -> None:
         self._step()

@@ -1,12 +1,12 @@
 """Micro-batches that are written exactly once, whoever crashes when: in a world of plain dictionaries."""
 
-import random
 from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.spark.desk_model import Brokers, Crash, ModelDesk, Schedule, Step, crash_at
+from tests.faults.desk_orders import run_drivers
+from tests.unit.spark.desk_model import Brokers, Crash, ModelDesk, crash_at
 
 from runnel.client.transaction_state import PreparedTransaction
 from runnel.spark.batch_end import abort_batch, commit_batch, settle
@@ -177,79 +177,24 @@ def test_decisions_are_written_and_read() -> None:
 # --- several workers, and several drivers
 
 
-class Checkpoint:
-    """How many batches Spark has noted as done; drivers on one checkpoint share it."""
-
-    def __init__(self) -> None:
-        self.done = 0
-
-
-BATCH_COUNT = 3
+def test_every_batch_is_in_the_output_once_whichever_workers_and_drivers_run_at_the_same_time() -> None:
+    """`make desk-orders` runs many more of these orders."""
+    for seed in range(300):
+        run_drivers(Brokers(), seed)
 
 
-def drive(brokers: Brokers, checkpoint: Checkpoint, run_id: str, workers: Sequence[int], step: Step) -> None:
-    """The life of a driver: each batch is committed by the worker whose turn it is; worker 9 is a task that fails."""
-    desks = [ModelDesk(brokers, step) for _ in range(3)]
-    batch_id = checkpoint.done
-    while batch_id < BATCH_COUNT:
-        worker = workers[batch_id % len(workers)]
-        first = brokers.prepare(batch_id, run_id, 0)
-        step()
-        if worker == 9:
-            abort_batch(desks[0], Offer("q", run_id, batch_id, (first,), had_failures=True, is_complete=False))
-            raise Crash
-        offered = (first, brokers.prepare(batch_id, run_id, 1))
-        step()
-        commit_batch(desks[worker], Offer("q", run_id, batch_id, offered))
-        step()
-        if checkpoint.done > batch_id:
-            raise Crash  # Spark finds that another driver has noted the batch
-        batch_id = checkpoint.done = batch_id + 1
-
-
-def run_drivers(brokers: Brokers, choices: Sequence[int], drivers: Sequence[Sequence[int]]) -> None:
-    """Let drivers of one query run at the same time, and then one alone to the end."""
-    checkpoint = Checkpoint()
-    schedule = Schedule(choices)
-    for number, workers in enumerate(drivers):
-        schedule.start(lambda step, run=f"r{number}", workers=workers: drive(brokers, checkpoint, run, workers, step))
-    schedule.run()
-    drive(brokers, checkpoint, "last", [0], crash_at(None))
-    commit_batch(ModelDesk(brokers), Offer("q", "search", BATCH_COUNT, (), had_failures=True))
-
-
-def check_drivers(brokers: Brokers) -> None:
-    """Every batch once, nothing open, and no run has claimed or decided after another has replaced it."""
-    assert brokers.written() == [*range(BATCH_COUNT)]
-    assert brokers.open == {}
-    turns = [run for index, run in enumerate(brokers.deciders) if run != brokers.deciders[index - 1] or not index]
-    assert len(turns) == len(set(turns)), f"a run that was replaced has decided: {turns}"
-
-
-@given(
-    st.lists(st.integers(0, 5), max_size=150),
-    st.lists(st.lists(st.sampled_from([0, 1, 2, 9]), min_size=1, max_size=3), min_size=1, max_size=3),
-)
-def test_every_batch_is_in_the_output_once_whichever_workers_and_drivers_run_at_the_same_time(
-    choices: list[int], drivers: list[list[int]]
-) -> None:
-    brokers = Brokers()
-    run_drivers(brokers, choices, drivers)
-    check_drivers(brokers)
+def goes_wrong(seed: int, missing: str) -> bool:
+    try:
+        run_drivers(Brokers(**{missing: False}), seed)
+    except AssertionError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("missing", ["has_claims", "has_fence", "has_decisions"])
 def test_without_claims_or_the_fence_or_decisions_an_order_is_found_that_goes_wrong(missing: str) -> None:
-    """What the safety stands on: with any one of the three switched off, the model finds an order that breaks it."""
-    for seed in range(2_000):
-        chance = random.Random(seed)
-        brokers = Brokers(**{missing: False})
-        try:
-            run_drivers(brokers, [chance.randrange(6) for _ in range(150)], [[0, 1, 2], [1, 0], [2]])
-            check_drivers(brokers)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing went wrong without {missing}")
+    """What the safety stands on: with any one of the three switched off, the same orders go wrong."""
+    assert any(goes_wrong(seed, missing) for seed in range(300))
 
 
 @pytest.mark.parametrize("has_lists", [True, False])
@@ -259,6 +204,11 @@ def test_a_slow_run_aborts_no_transaction_for_which_its_successor_has_decided(ha
     """
     brokers = Brokers(has_lists=has_lists)
     next_offer = Offer("q", "r2", 0, tuple(brokers.prepare(0, "r2", task) for task in range(2)))
+
+    class CrashingDesk(ModelDesk):
+        def decide(self, decision: Decision) -> None:
+            super().decide(decision)
+            raise Crash
 
     class SlowDesk(ModelDesk):
         def end(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> None:
@@ -271,9 +221,8 @@ def test_a_slow_run_aborts_no_transaction_for_which_its_successor_has_decided(ha
             with pytest.raises(RetriableWriteError, match="batch 0 of q has to be written again"):
                 commit_batch(ModelDesk(brokers), next_offer)
         else:
-            desk = ModelDesk(brokers)
-            desk.take("r2")
-            desk.decide(Decision(0, "r2", next_offer.transactions))
+            with pytest.raises(Crash):
+                commit_batch(CrashingDesk(brokers), next_offer)
 
     commit_batch(SlowDesk(brokers), Offer("q", "r1", 0, ()))
     assert brokers.aborted == set(next_offer.transactions)
@@ -317,8 +266,9 @@ def test_claims_list_runs_in_their_order() -> None:
     assert listed == Claim("w1", ("r1",), (A, B))
     assert extend_claim(listed, "w2", "r2").remains == (A, B)
     assert list_remains(listed, [C, B]).remains == (B, C)
-    assert list_remains(listed, [C] * 5_000 + [B]).remains[:2] == (B, C)
-    assert len(list_remains(listed, [C] * 5_000).remains) == 4_000
+    many = [PreparedTransaction("x" * 60, number, 0) for number in range(10_000)]
+    assert list_remains(listed, [*many, B]).remains[:2] == (B, many[0])
+    assert len(list_remains(listed, many).remains) == 5_000
     for number in range(2, 1_100):
         claim = extend_claim(claim, "w", f"r{number}")
     assert claim.runs == tuple(f"r{number}" for number in range(100, 1_100))

@@ -12,13 +12,13 @@ import runnel.spark
 from runnel.spark.batch_end import abort_batch, commit_batch
 from runnel.spark.claim import RunReplaced
 from runnel.spark.client_setting import ClientSettings, parse_client_settings
-from runnel.spark.decision import Decision, Offer
+from runnel.spark.decision import Decision, Offer, check_size
 from runnel.spark.error import OptionError, WriteError
 from runnel.spark.option import Delivery, SinkOptions, parse_sink_options
 from runnel.spark.task_place import TaskPlace, task_place
 from runnel.spark.task_writer import write_prepared
 from runnel.spark.transaction_desk import TOPIC, TransactionDesk, decided_sinks, open_desk
-from runnel.spark.transaction_name import TaskNames, sink_name
+from runnel.spark.transaction_name import TaskNames, driver_name, sink_name
 from runnel.testing import Broker
 
 
@@ -165,20 +165,34 @@ def test_a_query_that_never_comes_back_is_forgotten_when_somebody_says_so(
         assert desk.take("r").decision is None
 
 
-def test_a_batch_of_too_many_tasks_says_what_to_do(broker: Broker, client: ClientSettings) -> None:
+def test_a_batch_of_too_many_tasks_says_what_to_do(
+    broker: Broker, client: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The decision is one record. What the broker said of it told nobody that the number of tasks was the matter."""
     query = Query(broker, client, "wide")
+    tasks = [query.write("r", 0, b"%d" % task) for task in range(2)]
+    monkeypatch.setattr("runnel.spark.decision.SPARK_DECISION_BYTES_MAX", 100)
+    with pytest.raises(WriteError, match=r"written by 2 tasks.* coalesce"):
+        query.commit("r", 0, *tasks)
+    assert query.left_open() == []
+
+
+def test_a_decision_names_some_thousand_tasks(broker: Broker, client: ClientSettings) -> None:
+    query = Query(broker, client, "thousands")
     names = TaskNames()
+    run_id = str(UUID(int=0))
     transactions = tuple(
-        runnel.PreparedTransaction(names.take(sink_name(str(UUID(int=0)), "t"), str(UUID(int=0)), 0), 1000, 0)
+        runnel.PreparedTransaction(names.take(sink_name(str(UUID(int=0)), "t"), run_id, 0), 1000, 0)
         for _ in range(10_000)
     )
+    decision = Decision(0, run_id, transactions[:7_000])
+    check_size(decision, query.sink)
     desk = TransactionDesk(client, query.sink)
-    desk.take("r")
-    desk.decide(Decision(0, "r", transactions[:7_000]))
-    with pytest.raises(WriteError, match=r"written by 10000 tasks.* coalesce"):
-        desk.decide(Decision(1, "r", transactions))
+    desk.take(run_id)
+    desk.decide(decision)
     desk.close()
+    with pytest.raises(WriteError, match=r"written by 10000 tasks.* coalesce"):
+        check_size(Decision(1, run_id, transactions), query.sink)
 
 
 def test_what_was_committed_so_long_ago_that_it_is_forgotten_is_no_error(
@@ -262,6 +276,37 @@ def test_a_worker_serves_the_next_run_of_its_query(broker: Broker, client: Clien
     assert query.seen() == [b"0", b"1", b"2"]
     for each in (worker, other):
         each.desk.close()
+
+
+def test_a_run_does_not_wait_for_what_a_dead_worker_of_its_query_was_writing(
+    broker: Broker, client: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run read on to the end before it took the id, and so waited for the dead worker's time-out."""
+    monkeypatch.setattr("runnel.spark.transaction_desk._READ_TIMEOUT_MS", 10_000)  # a third of that time-out
+    query = Query(broker, client, "died")
+    dead, alive = Worker(query), Worker(query)
+    dead.commit("r1", 0, b"0")
+    with runnel.Producer(
+        broker.bootstrap_servers, transactional_id=driver_name(query.sink), transaction_timeout_ms=60_000
+    ) as producer:
+        producer.begin_transaction()
+        producer.send(TOPIC, b"unfinished", query.sink.encode(), partition=dead.desk._partition.partition).result()
+        alive.commit("r2", 1, b"1")
+    assert query.seen() == [b"0", b"1"]
+    for worker in (dead, alive):
+        worker.desk.close()
+
+
+def test_the_next_run_goes_on_after_a_worker_that_took_the_id_and_died(broker: Broker, client: ClientSettings) -> None:
+    """The desk that another worker had kept took its own claim for the newest, and the query failed a second time."""
+    query = Query(broker, client, "half")
+    kept, dead = Worker(query), Worker(query)
+    kept.commit("r1", 0, b"0")
+    dead.desk._take_id()
+    kept.commit("r2", 1, b"1")
+    assert query.seen() == [b"0", b"1"]
+    for worker in (kept, dead):
+        worker.desk.close()
 
 
 def test_batches_without_rows_do_not_move_the_claim(broker: Broker, client: ClientSettings) -> None:
