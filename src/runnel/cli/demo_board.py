@@ -42,7 +42,7 @@ class DemoBoard:
         """Show the newest numbers; call it often."""
         if self._live is not None:
             self._live.update(self._render(), refresh=True)
-        elif time.monotonic() >= self._line_due_s or self._is_first_result():
+        elif self._is_first_result() or time.monotonic() >= self._line_due_s:
             self._line_due_s = time.monotonic() + LINE_INTERVAL_S
             for line in self.lines():
                 print(line, flush=True)

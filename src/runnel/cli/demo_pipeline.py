@@ -98,15 +98,15 @@ class _Demo:
             running = PipelineRun(spark, pipeline, plans, say=_say)
             try:
                 running.start()
-                _say(f"flows {', '.join(running.tallies)} of {EXAMPLE.parent.name}/{EXAMPLE.name} are running")
+                _say(f"flows {', '.join(running.tallies)} of {EXAMPLE.parent.name}/{EXAMPLE.name} are started")
                 self._publisher.events_per_second = EVENTS_PER_SECOND
                 with ResultReader(self._address) as results:
                     self._watch(running, results)
-                    caught_up = self._catch_up(running, plans)
+                    problem = self._catch_up(running, plans)
                     running.stop()
             finally:
                 running.stop()
-        return self._report(running.snapshot(), results, caught_up=caught_up)
+        return self._report(running.snapshot(), results, problem)
 
     def _watch(self, running: PipelineRun, results: "Results") -> None:
         """Show what happens until the time is up or somebody ends it."""
@@ -123,23 +123,24 @@ class _Demo:
             return True
         return self._deadline_s is not None and time.monotonic() >= self._deadline_s
 
-    def _catch_up(self, running: PipelineRun, plans: Sequence[FlowPlan]) -> bool:
-        """Publish nothing more, and wait until every flow has read everything."""
+    def _catch_up(self, running: PipelineRun, plans: Sequence[FlowPlan]) -> str | None:
+        """Publish nothing more, and wait until every flow has read everything; returns why that was not awaited."""
         self._publisher.stop()
+        self._stopping.clear()
         _say("nothing more is published; the flows read what is left (Ctrl-C ends it at once)")
         rows_read, stuck_at_s = -1, 0.0
-        while True:
-            if all(_has_read_all(running.tallies[plan.name], plan, self._publisher) for plan in plans):
-                return True
+        while not all(_has_read_all(running.tallies[plan.name], plan, self._publisher) for plan in plans):
             running.check()
             rows_in = sum(tally.rows_in for tally in running.snapshot())
             if rows_in > rows_read:
                 rows_read, stuck_at_s = rows_in, time.monotonic() + _STUCK_TIMEOUT_S
             elif time.monotonic() >= stuck_at_s:
-                return False
-            time.sleep(_CHECK_INTERVAL_S)
+                return f"the flows read nothing for {_STUCK_TIMEOUT_S:g} s, and had not read everything"
+            if self._stopping.wait(_CHECK_INTERVAL_S):
+                return "ended before the flows had read everything"
+        return None
 
-    def _report(self, tallies: Sequence[FlowTally], results: "Results", *, caught_up: bool) -> int:
+    def _report(self, tallies: Sequence[FlowTally], results: "Results", problem: str | None) -> int:
         publisher = self._publisher
         _say(
             f"{publisher.total:,} events in: "
@@ -157,10 +158,10 @@ class _Demo:
             file_count, rows = read_parquet(self._folder / name)
             _say(f"parquet {name}: {0 if rows is None else rows.num_rows:,} rows read back from {file_count:,} files")
         problems = [*publisher.problems, *find_missing(rows, publisher.ends)]
-        if not caught_up:
-            problems.append(f"the flows did not read everything: none has read a row for {_STUCK_TIMEOUT_S:g} s")
-        for problem in problems[:10]:
-            print(f"runnel demo: {problem}", file=sys.stderr)
+        if problem is not None:
+            problems.append(problem)
+        for line in problems[:10]:
+            print(f"runnel demo: {line}", file=sys.stderr)
         if problems:
             return 1
         _say("every acknowledged event was read")

@@ -45,7 +45,7 @@ class Publisher:
         self._thread.start()
 
     def publish_past(self, seconds: int) -> None:
-        """Publish the events of the last seconds, so that windows are complete as soon as somebody counts."""
+        """Publish the events of the last seconds, so that windows are complete as soon as the flows start."""
         now_ms = time.time_ns() // 1_000_000
         for ago_s in range(seconds, 0, -1):
             self._send(self.events_per_second, now_ms - 1000 * ago_s)

@@ -117,7 +117,9 @@ def _watch(
         with view.live(running):
             while not _is_over(stopping, deadline_s) and running.check():
                 view.refresh()
-        running.check()  # one that failed a moment ago was not stopped, but failed
+        running.check(may_start=False)  # a flow that failed a moment ago was not stopped, but failed
+        if not stopping.is_set():
+            running.require_running()
     finally:
         running.stop()
         view.summarise(running.snapshot())

@@ -131,4 +131,5 @@ def total_line(tally: "FlowTally") -> str:
     twice = f", {tally.rows_duplicate:,} duplicate" if tally.rows_duplicate else ""
     batches = f"{tally.batch_count:,} batch{'' if tally.batch_count == 1 else 'es'}"
     rows = f"{tally.rows_in:,} rows in, {tally.rows_out:,} rows out"
-    return f"flow {tally.name} {tally.state}: {rows}, {batches}{late}{twice}"
+    waited = " while it waited to be started again" if tally.state == "stopped" and tally.cause else ""
+    return f"flow {tally.name} {tally.state}{waited}: {rows}, {batches}{late}{twice}"

@@ -47,10 +47,13 @@ class IdleRun:
     def start(self, *, once: bool) -> None:
         self.once = once
 
-    def check(self) -> bool:
+    def check(self, *, may_start: bool = True) -> bool:
         self.look_count += 1
         IdleRun.when_looked_at()
         return IdleRun.look_count_max is None or self.look_count < IdleRun.look_count_max
+
+    def require_running(self) -> None:
+        pass
 
     def stop(self) -> None:
         self.stop_count += 1

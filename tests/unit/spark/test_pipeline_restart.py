@@ -22,6 +22,9 @@ TRACE = FAILED + "Job aborted.\nTraceback (most recent call last):\n  File 'x.py
         TRACE + "runnel.spark.error.RetriableBrokerError: lost the brokers\n\n\tat org.apache.spark.Runner\n",
         TRACE + "runnel.spark.error.RetriableWriteError: another producer has taken the transactional id\n",
         TRACE + "ValueError: of an attempt\n" + TRACE + "runnel.spark.error.RetriableWriteError: not in time\n",
+        TRACE + "py4j.protocol.Py4JJavaError: An error occurred while calling o93.save.\n"
+        ": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n",
+        FAILED + "java.io.EOFException",
     ],
 )
 def test_lost_workers_and_retriable_errors_pass(text: str) -> None:
@@ -38,6 +41,7 @@ def test_lost_workers_and_retriable_errors_pass(text: str) -> None:
         TRACE + "AttributeError: 'NoneType' object has no attribute 'upper'\n",
         TRACE + "ValueError: Python worker failed to connect back\n",
         TRACE + "mine.RetriableWriteError: not ours\n",
+        TRACE + "py4j.protocol.Py4JJavaError: An error occurred while calling o93.save.\n: java.lang.Exception: full\n",
         TRACE + "runnel.spark.error.RetriableWriteError: once\n" + TRACE + "ValueError: at last\n",
     ],
 )

@@ -146,7 +146,9 @@ def test_a_fenced_flow_is_started_again_and_the_others_run_on() -> None:
     assert run.after(1)
     assert (tally.state, other.failure) == ("starting", None)
     run.now_s += 2
-    run._take_progress("one", {"numInputRows": 1})
+    run._take_progress("one", {"numInputRows": 1, "runId": "1"})  # the last report of the run that failed
+    assert (tally.state, run.check()) == ("starting", True)
+    run._take_progress("one", {"numInputRows": 1, "runId": "3"})
     assert run.check()
     assert run.check()
     assert run.said[1:] == ["flow one is back after 3 s"]
@@ -154,17 +156,29 @@ def test_a_fenced_flow_is_started_again_and_the_others_run_on() -> None:
 
 
 def test_a_flow_that_finds_nothing_to_do_is_back_too() -> None:
-    run = Run(plans("one"), [Query(1, FENCED), Query(1)])
+    run = Run(plans("one"), [Query(1, FENCED), Query(2)])
     run.start()
     run.check()
-    run._take_idle("1")  # the last report of the run that failed, which came late
+    run._take_work("1")  # the last report of the run that failed, which came late
     assert run.after(1)
+    run._take_work("1")
     assert run.check()
     assert len(run.said) == 1
-    run._take_idle("1")
+    run._take_work("2")
     run.check()
     assert run.said[1:] == ["flow one is back after 1 s"]
     assert run.tallies["one"].state == "running"
+
+
+def test_a_flow_that_waits_is_not_started_when_the_pipeline_is_stopped() -> None:
+    run = Run(plans("one"), [Query(1, FENCED), Query(2)])
+    run.start()
+    run.check()
+    run.now_s += 60
+    assert run.check(may_start=False)
+    assert run.started_names == ["one"]
+    with pytest.raises(FlowError, match=r"flow one: the time was over before .* started again: .*has taken the id"):
+        run.require_running()
 
 
 def test_a_flow_that_cannot_be_started_for_now_waits() -> None:
@@ -194,7 +208,7 @@ def fail_after_working(run: Run, times: int) -> None:
     run.start(once=run._once)
     for _ in range(times):
         run.now_s += PIPELINE_HEALTHY_S
-        run._take_progress("one", {})
+        run._take_progress("one", {"runId": str(run._queries["one"].runId)})
         assert run.check()
         assert run.after(PIPELINE_RESTART_WAIT_S_MAX)
 

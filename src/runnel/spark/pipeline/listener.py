@@ -16,8 +16,8 @@ from pyspark.sql.streaming.listener import (
 class ProgressListener(StreamingQueryListener):
     """Calls a function for each kind of report.
 
-    `on_progress` gets the name of a query and its progress, `on_idle` the id of a query that found
-    nothing to do, and `on_end` the id of a run that ended: a query that is started again keeps its own id.
+    `on_progress` gets the name of a query and its progress, `on_idle` the id of a run that found nothing to do, and
+    `on_end` the id of a run that ended. A query that is started again keeps its own id, and has a new run.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """There was nothing to do."""
-        self._on_idle(str(event.id))
+        self._on_idle(str(event.runId))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """A query has ended, well or not."""

@@ -23,17 +23,21 @@ from runnel.spark.retriable import names_retriable
 _LOST_WORKER = (
     "Python worker failed to connect back",
     "Python worker exited unexpectedly",
+    "java.io.EOFException",
     "[STREAMING_PYTHON_RUNNER_INITIALIZATION_COMMUNICATION_FAILURE]",
     "[STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE]",
 )
 """What Spark says, in these words, of a worker that the machine was too busy to start, or has killed."""
+
+_OF_SPARK = ("py4j.", "pyspark.")
+"""Errors with which a function of `foreachBatch` passes on what Spark said to it; the words follow in the text."""
 
 
 def can_pass(failure: Exception) -> bool:
     """Whether a flow that failed may go on from its checkpoint."""
     text = str(failure)
     error = last_python_error(text)
-    if error is not None:
+    if error is not None and not error.kind.startswith(_OF_SPARK):
         return names_retriable(error.kind)
     return any(words in text for words in _LOST_WORKER)
 

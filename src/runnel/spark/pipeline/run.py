@@ -73,7 +73,7 @@ class PipelineRun:
         """Start every flow; raises `FlowError` for one that cannot be, when none is left running."""
         from runnel.spark.pipeline.listener import ProgressListener
 
-        self._listener = ProgressListener(self._take_progress, self._take_idle, self._take_end)
+        self._listener = ProgressListener(self._take_progress, self._take_work, self._take_end)
         self._spark.streams.addListener(self._listener)
         self._once = once
         self._restarts = {plan.name: Restarts(is_once=once) for plan in self._plans}
@@ -82,10 +82,16 @@ class PipelineRun:
             if (query := self._queries.get(plan.name)) is not None:
                 _await_sources(query)
 
-    def check(self) -> bool:
+    def check(self, *, may_start: bool = True) -> bool:
         """Whether any flow is running or will be; raises `FlowError` when one cannot go on, and ends the others."""
-        going_on = [self._check_flow(plan) for plan in self._plans]
+        going_on = [self._check_flow(plan, may_start=may_start) for plan in self._plans]
         return any(going_on)
+
+    def require_running(self) -> None:
+        """Raise `FlowError` if a flow waits to be started again."""
+        for tally in self.snapshot():
+            if tally.state == "restarting":
+                raise FlowError(tally.name, f"the time was over before the flow could be started again: {tally.cause}")
 
     def stop(self) -> None:
         """End every flow, where it can be between two batches, so that none has to be done again."""
@@ -95,9 +101,10 @@ class PipelineRun:
         for thread in stopping:
             thread.join()
         self._await_reports()
-        for tally in self.tallies.values():
-            if tally.state in ("starting", "running", "restarting"):
-                tally.state = "stopped"
+        with self._lock:
+            for tally in self.tallies.values():
+                if tally.state in ("starting", "running", "restarting"):
+                    tally.state = "stopped"
         if self._listener is not None:
             self._spark.streams.removeListener(self._listener)
             self._listener = None
@@ -110,18 +117,19 @@ class PipelineRun:
     # --- one flow
 
     def _start_query(self, plan: FlowPlan) -> None:
-        self._restarts[plan.name].start(self._clock())
-        self.tallies[plan.name].state = "starting"
+        with self._lock:
+            self._restarts[plan.name].start(self._clock())
+            self.tallies[plan.name].state = "starting"
         try:
             self._queries[plan.name] = self._start_flow(plan, once=self._once)
         except Exception as error:
             self._take_failure(plan.name, error)
 
-    def _check_flow(self, plan: FlowPlan) -> bool:
+    def _check_flow(self, plan: FlowPlan, *, may_start: bool) -> bool:
         """Whether a flow is running or will be. One whose wait is over is started again."""
         restarts, tally = self._restarts[plan.name], self.tallies[plan.name]
         if restarts.due_at_s is not None:
-            if self._clock() >= restarts.due_at_s:
+            if may_start and self._clock() >= restarts.due_at_s:
                 self._start_query(plan)
             return True
         query = self._queries[plan.name]
@@ -130,11 +138,13 @@ class PipelineRun:
         if failure is not None:
             self._take_failure(plan.name, failure)
             return True
-        if not is_active:
-            tally.state = "finished"
-        away_s = restarts.back_after_s()
+        with self._lock:
+            if not is_active:
+                tally.state = "finished"
+            away_s = restarts.back_after_s()
+            if away_s is not None:
+                tally.cause = ""
         if away_s is not None:
-            tally.cause = ""
             self._say(f"flow {plan.name} is back after {away_s:.0f} s")
         return is_active
 
@@ -142,15 +152,16 @@ class PipelineRun:
         """Have a flow wait for its restart; raises `FlowError` if it cannot go on, when all others have ended."""
         cause = explain_failure(failure, self._pipeline.path)
         restarts, tally = self._restarts[name], self.tallies[name]
-        tally.cause = cause
-        if can_pass(failure):
-            wait_s = restarts.fail(self._clock())
-            if wait_s is not None:
-                tally.state, tally.restart_at_s = "restarting", restarts.due_at_s
-                self._say(f"flow {name} failed and is started again in {wait_s:g} s: {cause}")
-                return
+        is_passing = can_pass(failure)
+        with self._lock:
+            tally.cause = cause
+            wait_s = restarts.fail(self._clock()) if is_passing else None
+            tally.state, tally.restart_at_s = "failed" if wait_s is None else "restarting", restarts.due_at_s
+        if wait_s is not None:
+            self._say(f"flow {name} failed and is started again in {wait_s:g} s: {cause}")
+            return
+        if is_passing:
             cause = f"started again {restarts.count} times in a row, and failed each time: {cause}"
-        tally.state = "failed"
         self.stop()
         raise FlowError(name, cause)
 
@@ -175,13 +186,15 @@ class PipelineRun:
         if tally is not None:
             with self._lock:
                 tally.add(progress, time.monotonic())
-            self._restarts[name].work(self._clock())
+            self._take_work(str(progress.get("runId")))
 
-    def _take_idle(self, query_id: str) -> None:
+    def _take_work(self, run_id: str) -> None:
+        """The newest run of a query works; the last reports of a run that failed may come after its restart."""
         for name, query in [*self._queries.items()]:
-            if str(query.id) == query_id:
-                self.tallies[name].idle()
-                self._restarts[name].work(self._clock())
+            if str(query.runId) == run_id:
+                with self._lock:
+                    self.tallies[name].work()
+                    self._restarts[name].work(self._clock())
 
     def _take_end(self, run_id: str) -> None:
         self._reported_end.add(run_id)

@@ -59,10 +59,9 @@ class FlowTally:
         self._recent.append((now_s, rows_in, rows_out))
         while self._recent[0][0] < now_s - RATE_WINDOW_S:
             self._recent.popleft()
-        self.idle()
 
-    def idle(self) -> None:
-        """The flow has its sources, and there is nothing to do."""
+    def work(self) -> None:
+        """The flow has its sources: Spark reports on its newest run."""
         if self.state == "starting":
             self.state = "running"
 
