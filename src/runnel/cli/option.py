@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from runnel.base.event_loop import new_event_loop
+from runnel.base.variable import BOOTSTRAP_VARIABLE
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP_SERVER = "localhost:9092"
-BOOTSTRAP_VARIABLE = "RUNNEL_BOOTSTRAP_SERVER"
 
 _NUMBERS = ("metadata.max.age.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms")
 _NAMES = ("bootstrap.servers", "client.id", "security.protocol", *_NUMBERS)
@@ -73,7 +73,7 @@ def run_with_cluster(
     from runnel.client.cluster import Cluster
 
     settings = {} if command_config is None else read_command_config(command_config)
-    servers = bootstrap_server or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP_SERVER
+    servers = choose_servers(bootstrap_server, settings)
     numbers = {name.replace(".", "_"): int(settings[name]) for name in _NUMBERS if name in settings}
 
     async def connected() -> T:
@@ -98,7 +98,7 @@ def run_with_consumer(
     from runnel.client.aio_consumer import Consumer
 
     given = {} if command_config is None else dict(read_command_config(command_config, is_consumer=True))
-    servers = bootstrap_server or given.pop("bootstrap.servers", None) or DEFAULT_BOOTSTRAP_SERVER
+    servers = choose_servers(bootstrap_server, given)
     given.pop("bootstrap.servers", None)
 
     async def connected() -> T:
@@ -106,6 +106,15 @@ def run_with_consumer(
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(connected())
+
+
+def choose_servers(bootstrap_server: str | None, settings: Mapping[str, str]) -> str:
+    """The brokers that the command line names, or the file, or this machine; an empty name is a mistake."""
+    if bootstrap_server is None:
+        return settings.get("bootstrap.servers", DEFAULT_BOOTSTRAP_SERVER)
+    if not bootstrap_server.strip():
+        raise click.UsageError("--bootstrap-server: no address is given; write HOST:PORT")
+    return bootstrap_server
 
 
 def read_command_config(path: Path, *, is_consumer: bool = False) -> Mapping[str, str]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runnel.cli.option import DEFAULT_BOOTSTRAP_SERVER, broker_options, read_command_config, read_duration_s
+from runnel.cli.option import broker_options, choose_servers, read_command_config, read_duration_s
 from runnel.cli.pipeline_view import View
+from runnel.spark.spark_session import LOG_LEVELS
 
 if TYPE_CHECKING:
     from runnel.spark.pipeline.load import Pipeline
@@ -50,7 +51,11 @@ def pipeline() -> None:
 @click.option("--for", "duration_s", callback=read_duration_s, metavar="DURATION", help="Stop after this, such as 60s.")
 @click.option("--once", is_flag=True, help="Read what is there now, and end.")
 @click.option(
-    "--log-level", default="off", show_default=True, metavar="LEVEL", help="What Spark and the client log on stderr."
+    "--log-level",
+    type=click.Choice(LOG_LEVELS, case_sensitive=False),
+    default="off",
+    show_default=True,
+    help="What Spark and the client log on stderr.",
 )
 def run(
     file: Path,
@@ -131,7 +136,7 @@ def _is_over(stopping: threading.Event, deadline_s: float | None) -> bool:
 
 def _client_settings(bootstrap_server: str | None, command_config: Path | None) -> dict[str, str]:
     settings: Mapping[str, str] = {} if command_config is None else read_command_config(command_config)
-    servers = bootstrap_server or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP_SERVER
+    servers = choose_servers(bootstrap_server, settings)
     return {name: text for name, text in settings.items() if name not in ("bootstrap.servers", "security.protocol")} | {
         "bootstrap.servers": servers
     }

@@ -4,9 +4,11 @@ A name is written as in Kafka's files (`{"linger.ms": 5}`) or as a Python keywor
 Values may be Python's or text. What is not known is refused, with the name that may have been meant.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from runnel.base.variable import BOOTSTRAP_VARIABLE
 from runnel.client.address import parse_addresses
 from runnel.config.check import Check, at_least, between, one_of, only
 from runnel.config.configuration import Configuration, parse_options, raise_problems, suggestion
@@ -236,6 +238,8 @@ def _collect(
             problems.append(ConfigError(name, f"{name} is given twice"))
         elif value is not None:
             texts[name] = _text(value)
+    if (variable := os.environ.get(BOOTSTRAP_VARIABLE)) and "bootstrap.servers" not in texts:
+        texts["bootstrap.servers"] = variable
     return texts, problems
 
 

@@ -29,9 +29,9 @@ from, strongest first:
 4. the default.
 
 An option that Runnel does not know, or that Kafka has and Runnel does not support, is refused by
-name, in all three places, together with everything else that is wrong. So is an environment
-variable that begins with `RUNNEL_` and is neither an option nor one of these, which belong to the
-command line, the build and the tests: {reserved}.
+name, in all three places, together with everything else that is wrong. An environment variable that
+begins with `RUNNEL_` and is not an option is ignored, and the broker logs its name: Kubernetes sets such
+variables. These belong to the command line, the build and the tests: {reserved}.
 
 Some options can change while the broker runs, through AlterConfigs and IncrementalAlterConfigs:
 *cluster-wide* ones for all brokers or for one, *per-broker* ones only for one. A value set for one

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runnel.base.variable import BOOTSTRAP_VARIABLE
 from runnel.config.broker import BrokerConfig, broker_options
 from runnel.config.configuration import suggestion
 from runnel.config.error import ConfigError, InvalidConfigError
@@ -12,10 +13,11 @@ from runnel.config.refusal import broker_refusal
 
 ENVIRONMENT_PREFIX = "RUNNEL_"
 
-RESERVED_VARIABLES = frozenset(
-    {"RUNNEL_BOOTSTRAP_SERVER", "RUNNEL_KAFKA_CACHE", "RUNNEL_PURE_PYTHON", "RUNNEL_TEST_TARGET"}
-)
+RESERVED_VARIABLES = frozenset({BOOTSTRAP_VARIABLE, "RUNNEL_KAFKA_CACHE", "RUNNEL_PURE_PYTHON", "RUNNEL_TEST_TARGET"})
 """Variables that are not broker options: they belong to the command line, the build and the tests."""
+
+_PORT = "port"
+"""An option that Kafka had once. Kubernetes sets a variable of that name, and more, for a service called as we are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ def load_broker_config(
         if setting.name in settings:
             notices.append(f"{setting.origin}: {setting.name} is set again and replaces the earlier value")
         settings[setting.name] = setting
-    for setting in (*_environment_settings(environment, problems), *_override_settings(overrides, problems)):
+    from_environment = _environment_settings(environment, problems, notices)
+    for setting in (*from_environment, *_override_settings(overrides, problems)):
         settings[setting.name] = setting
     try:
         config = BrokerConfig({name: setting.text for name, setting in settings.items()})
@@ -69,7 +72,9 @@ def _file_settings(path: Path | None, problems: list[ConfigError]) -> Iterator[S
         yield Setting(entry.name, entry.value, f"{path}:{entry.line}")
 
 
-def _environment_settings(environment: Mapping[str, str], problems: list[ConfigError]) -> Iterator[Setting]:
+def _environment_settings(
+    environment: Mapping[str, str], problems: list[ConfigError], notices: list[str]
+) -> Iterator[Setting]:
     names = {environment_name(name): name for name in broker_options()}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in RESERVED_VARIABLES:
@@ -79,8 +84,12 @@ def _environment_settings(environment: Mapping[str, str], problems: list[ConfigE
             continue
         # No declared name: take the plain spelling, so that an option refused by name says why.
         guess = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
-        reason = broker_refusal(guess) or f"no option has this name{suggestion(variable, names)}"
-        problems.append(ConfigError(variable, f"environment variable {variable}: {reason}"))
+        refusal = None if guess == _PORT else broker_refusal(guess)
+        if refusal is not None:
+            problems.append(ConfigError(variable, f"environment variable {variable}: {refusal}"))
+        else:
+            hint = suggestion(variable, names)
+            notices.append(f"environment variable {variable} is ignored: no option has this name{hint}")
 
 
 def _override_settings(overrides: Sequence[str], problems: list[ConfigError]) -> Iterator[Setting]:

@@ -46,6 +46,7 @@ OFFSET_FILE_NAMES = (
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
 )
+FOLDER_FILE_NAMES = (META_FILE_NAME, *OFFSET_FILE_NAMES)
 
 
 def find_partitions(fs: FileSystem, path: str) -> list[str]:
@@ -54,7 +55,17 @@ def find_partitions(fs: FileSystem, path: str) -> list[str]:
     if any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
         return [path]
     names = sorted(entry.name for entry in entries if entry.is_directory and parse_partition_name(entry.name))
-    return [os.path.join(path, name) for name in names]
+    folders = [os.path.join(path, name) for name in names]
+    is_log_folder = any(entry.name in FOLDER_FILE_NAMES for entry in entries)
+    return folders if is_log_folder else [folder for folder in folders if _has_segment(fs, folder)]
+
+
+def _has_segment(fs: FileSystem, directory: str) -> bool:
+    """Whether a folder whose name is that of a partition is one: `python3-11` is elsewhere."""
+    try:
+        return any(entry.name.endswith(LOG_SUFFIX) for entry in fs.list_directory(directory))
+    except StorageError:
+        return False
 
 
 def total_bytes(fs: FileSystem, directory: str) -> int:

@@ -154,7 +154,7 @@ def test_damage_is_named_and_reading_goes_on(call: Call, data: Path) -> None:
         file.write(path.read_bytes()[:30])
     status, output, error = call("log", "dump", "--json", path)
     found = objects(output)
-    assert (status, error) == (1, "runnel: 3 broken places\n")
+    assert (status, json.loads(error)) == (1, {"error": "3 broken places"})
     assert [entry["kind"] for entry in found] == ["batch", "batch", "damage", "batch", "damage"]
     assert (found[0]["base_offset"], found[0]["is_valid"], found[0]["problem"]) == (0, False, "wrong checksum")
     assert (found[2]["position"], found[2]["expected_offset"]) == (batches[2][0], 3)
@@ -206,6 +206,8 @@ def test_wrong_calls(call: Call, tmp_path: Path) -> None:
     assert call("log", "verify", tmp_path / "x") == (1, "", f"runnel: {tmp_path / 'x'}: there is no such folder\n")
     status, _, error = call("log", "verify", tmp_path)
     assert (status, error) == (1, f"runnel: {tmp_path}: neither a log folder nor the folder of a partition\n")
+    (tmp_path / "python3-11").mkdir()  # as in /etc, where "nothing is wrong" was said
+    assert call("log", "verify", tmp_path) == (status, "", error)
 
 
 def test_a_reader_that_has_had_enough_is_no_error(data: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 import runnel
+from runnel.base.variable import BOOTSTRAP_VARIABLE
 from runnel.client.consumer_setting import ConsumerSettings
 from runnel.client.setting import ProducerSettings
 from runnel.config.error import ConfigError, InvalidConfigError
@@ -121,3 +122,11 @@ def test_an_address_that_is_none_is_refused() -> None:
     for text in ("", "localhost:", "::1:9092"):
         with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
             ConsumerSettings(text, None, {})
+
+
+def test_a_client_that_is_told_no_brokers_obeys_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line obeyed the variable, and the Python client connected to localhost."""
+    monkeypatch.setenv(BOOTSTRAP_VARIABLE, "env:1")
+    assert ConsumerSettings(None, None, {}).bootstrap_servers == "env:1"
+    assert ConsumerSettings("given:1", None, {}).bootstrap_servers == "given:1"
+    assert ConsumerSettings(None, {"bootstrap.servers": "given:2"}, {}).bootstrap_servers == "given:2"
