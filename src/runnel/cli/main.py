@@ -59,10 +59,12 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         lazy = COMMANDS.get(cmd_name)
         if lazy is None:
-            return None
+            from runnel.config.configuration import suggestion
+
+            raise click.UsageError(f"there is no command {cmd_name!r}{suggestion(cmd_name, COMMANDS)}", ctx)
         command: click.Command = getattr(import_module(lazy.module), lazy.attribute)
         return command
 
@@ -84,12 +86,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_command(command: click.Command, arguments: Sequence[str] | None = None) -> int:
     """Run a command, turn what it raises into a line on stderr, and return the exit status."""
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         # Click returns the status of a command that ends with `Exit`, and what a command returns otherwise.
         ended = command.main(arguments, prog_name=command.name, standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
-        error.show()
+        if as_json:
+            _write_error(error.format_message(), as_json=True)
+        else:
+            error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
@@ -101,11 +107,21 @@ def run_command(command: click.Command, arguments: Sequence[str] | None = None) 
         message = explain(error)
         if message is None:
             raise
-        print(f"runnel: {message}", file=sys.stderr)
+        _write_error(message, as_json=as_json)
         return EXIT_ERROR
     else:
         return ended if isinstance(ended, int) else 0
     return 0
+
+
+def _write_error(message: str, *, as_json: bool) -> None:
+    """Print an error on stderr, as JSON where the command was asked for that."""
+    if as_json:
+        import json
+
+        print(json.dumps({"error": message}, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"runnel: {message}", file=sys.stderr)
 
 
 def _discard_output() -> None:

@@ -56,6 +56,8 @@ async def seek(reader: "Reader", start: StartPoint) -> None:
 def _clamp(offset: int, earliest: Mapping[int, int], latest: Mapping[int, int]) -> dict[int, int]:
     """The offset in each partition, or the nearest one that it has."""
     if not any(earliest[partition] <= offset <= latest[partition] for partition in earliest):
-        ranges = ", ".join(f"{first} to {latest[partition]}" for partition, first in sorted(earliest.items()))
-        raise ValueError(f"offset {offset} is out of range: the log has {ranges}")
+        ranges = ", ".join(
+            f"{first} to {latest[partition]} in partition {partition}" for partition, first in sorted(earliest.items())
+        )
+        raise ValueError(f"offset {offset} is out of range: there are offsets {ranges}")
     return {partition: min(max(offset, first), latest[partition]) for partition, first in earliest.items()}

@@ -25,6 +25,8 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 
 def _parse_address(text: str) -> Address:
+    if "://" in text:
+        raise ValueError(f"{text!r} is a URL: write HOST:PORT, without the part up to ://")
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):

@@ -162,7 +162,10 @@ class Admin(GroupAdmin, ReassignmentAdmin, TransactionAdmin):
             return reply
 
         reply = await self._cluster.retry(delete, timeout_ms=self._timeout_ms)
-        return {topic.name or "": _error(topic.error_code, topic.error_message) for topic in reply.responses}
+        return {
+            topic.name or "": _error(topic.error_code, f"topic {topic.name}: {topic.error_message or 'not deleted'}")
+            for topic in reply.responses
+        }
 
     async def create_partitions(self, counts: Mapping[str, int]) -> dict[str, ApiError | None]:
         """Give topics more partitions; the counts are of all partitions, not of the new ones."""

@@ -1,5 +1,6 @@
 """The program itself: its help, its version, and what becomes of errors."""
 
+import json
 import subprocess
 import sys
 
@@ -27,6 +28,33 @@ def test_every_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"runnel {__version__}\n"
+
+
+def test_a_command_that_is_spelled_wrong_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topc", "list"]) == 2
+    assert "there is no command 'topc' (did you mean topic?)" in capsys.readouterr().err
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "runnel", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"runnel {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["topic", "list", "--json", "--bootstrap-server", "127.0.0.1:1"], 1, "127.0.0.1:1"),
+        (["topic", "list", "--json", "--bootstrap-server", ""], 2, "no address is given"),
+        (["topic", "list", "--json", "--bootstrap-server", "http://localhost:1"], 2, "write HOST:PORT"),
+        (["topic", "list", "--json", "--no-such-option"], 2, "--no-such-option"),
+    ],
+)
+def test_an_error_is_json_where_json_is_wanted(
+    arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == status
+    shown = capsys.readouterr()
+    assert (shown.out, message in json.loads(shown.err)["error"]) == ("", True)
 
 
 def test_an_unknown_command_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:

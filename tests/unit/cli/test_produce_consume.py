@@ -88,7 +88,7 @@ def test_reading_begins_where_it_is_told(run: Run, topic: str, tmp_path: Path) -
     assert run("consume", topic, "--from", "9") == (
         1,
         "",
-        f"runnel: {topic}: offset 9 is out of range: the log has 0 to 4\n",
+        f"runnel: {topic}: offset 9 is out of range: there are offsets 0 to 4 in partition 0\n",
     )
 
 

@@ -60,6 +60,7 @@ def test_errors_are_one_line_and_status_1(run: Run, topic: str) -> None:
         status, output, error = run("topic", command, f"{topic}-not-there")
         assert (status, output) == (1, "")
         assert re.fullmatch(r"runnel: UNKNOWN_TOPIC_OR_PARTITION: .*\n", error)
+        assert f"{topic}-not-there" in error
     assert run("topic", "delete", f"{topic}-not-there", "--if-exists") == (0, "", "")
     assert run("topic", "create", "no/good")[2].startswith("runnel: INVALID_TOPIC_EXCEPTION: ")
 
