@@ -163,9 +163,16 @@ def test_metadata_has_a_bound() -> None:
     script = Script(offsets=OffsetSetting(metadata_length_max=10))
     assert script.transactional_commit(5, metadata="x" * 10) is ErrorCode.NONE
     assert script.transactional_commit(6, metadata="x" * 11) is ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert script.transactional_commit(-1) is ErrorCode.INVALID_REQUEST
     script.end_transaction(1, is_commit=True)
     assert script.fetch() == (5, -1, "x" * 10)
+
+
+def test_an_offset_below_zero_is_stored() -> None:
+    """kafkajs commits -2 or -1 to recover from OFFSET_OUT_OF_RANGE, in transactions, too."""
+    script = Script()
+    assert script.transactional_commit(-2) is ErrorCode.NONE
+    script.end_transaction(1, is_commit=True)
+    assert script.fetch()[0] == -2
 
 
 def commit_as_member(script: ConsumerScript, member: str, epoch: int, partition: int, version: int = 5) -> str:
