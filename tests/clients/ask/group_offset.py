@@ -239,6 +239,7 @@ def deletes_of_groups(asker: Asker) -> Any:
     """DeleteGroups v2: a simple group, one that does not exist, none and the first again."""
     group, topic = new_group(asker), shared_topic(asker)
     commit(asker, group, topic)
+    commit(asker, "", topic)  # other questions make or delete this one
     answers = []
     for name in (group, "no-such-group", "", group):
         (result,) = asker.fields("DeleteGroups", 2, groups_names=[name])["results"]
