@@ -18,17 +18,15 @@ claim lists the remains before any of them is aborted. A new run whose tasks wro
 whether its own transactions are listed, and does not decide for them if they are.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from runnel.base.limits import SPARK_REMAINS_BYTES_MAX, SPARK_RUNS_CLAIMED_MAX
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.decision import read_transactions
-from runnel.spark.error import UnreadableRecord, WriteError
+from runnel.spark.decision_record import decode_record, encode_record, read_transactions
+from runnel.spark.error import WriteError
 
-_FORMAT = 1
 _REST_BYTES_MAX = 40  # of a transaction in JSON, without its id
 
 
@@ -46,19 +44,18 @@ class Claim:
 
     def encode(self) -> bytes:
         """The value of the claim's record; the sink's name is part of its key."""
-        fields = {"format": _FORMAT, "worker": self.worker, "runs": self.runs, "remains": self.remains}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return encode_record(worker=self.worker, runs=self.runs, remains=self.remains)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
         """The claim in the value of a record; raises `UnreadableRecord`."""
-        try:
-            fields = json.loads(value)
-            if fields["format"] != _FORMAT:
-                raise UnreadableRecord(f"a newer version wrote a claim of format {fields['format']}")
-            return cls(str(fields["worker"]), tuple(map(str, fields["runs"])), read_transactions(fields["remains"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UnreadableRecord(f"not a claim: {error}") from error
+        return decode_record(
+            value,
+            "claim",
+            lambda fields: cls(
+                str(fields["worker"]), tuple(map(str, fields["runs"])), read_transactions(fields["remains"])
+            ),
+        )
 
 
 def check_run(newest: Claim | None, run_id: str, sink: str) -> None:

@@ -16,16 +16,14 @@ report every attempt: of two that run at the same time it kills the slower one, 
 it gave up go on. So there is also a search from time to time. Remains are listed in the claim before they are aborted.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from runnel.base.limits import SPARK_DECISION_BYTES_MAX
 from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.error import UnreadableRecord, WriteError
-
-_FORMAT = 1
+from runnel.spark.decision_record import decode_record, encode_record, read_transactions
+from runnel.spark.error import WriteError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +36,16 @@ class Decision:
 
     def encode(self) -> bytes:
         """The value of the record; the sink's name is its key."""
-        named = [list(transaction) for transaction in self.transactions]
-        fields = {"format": _FORMAT, "batch": self.batch_id, "run": self.run_id, "transactions": named}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return encode_record(batch=self.batch_id, run=self.run_id, transactions=self.transactions)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
         """The decision in the value of a record; raises `UnreadableRecord`."""
-        try:
-            fields = json.loads(value)
-            if fields["format"] != _FORMAT:
-                raise UnreadableRecord(f"a newer version wrote a decision of format {fields['format']}")
-            return cls(int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UnreadableRecord(f"not a decision: {error}") from error
+        return decode_record(
+            value,
+            "decision",
+            lambda fields: cls(int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"])),
+        )
 
 
 def check_size(decision: Decision, sink: str) -> None:
@@ -63,11 +57,6 @@ def check_size(decision: Decision, sink: str) -> None:
             f"that names their transactions would take {size_bytes} bytes of the {SPARK_DECISION_BYTES_MAX} that it "
             "may have. Write from fewer tasks: call coalesce on what is written"
         )
-
-
-def read_transactions(named: Any) -> tuple[PreparedTransaction, ...]:
-    """Transactions as JSON has them; raises `ValueError` or `TypeError` for anything else."""
-    return tuple(PreparedTransaction(str(name), int(id_), int(epoch)) for name, id_, epoch in named)
 
 
 @dataclass(frozen=True, slots=True)
