@@ -9,12 +9,12 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-slow test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz crash kill exactly-once calm-flows storm soak lint bench format docs clean
+.PHONY: help demo test test-all test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
-$(VENV)/.dev: pyproject.toml setup.py constraints.txt $(wildcard src/runnel/records/*.pyx src/runnel/records/*.pxi)
+$(VENV)/.dev: pyproject.toml setup.py constraints.txt $(wildcard src/tailrace/records/*.pyx src/tailrace/records/*.pxi)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,spark]'
 	@touch $@
@@ -24,14 +24,14 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends by itself
-	$(BIN)/python -m runnel.cli.demo $(if $(FOR),--for $(FOR))
+	$(BIN)/python -m tailrace demo $(if $(FOR),--for $(FOR))
 
 test: $(VENV)/.dev      ## every test that this machine can run, in random order; skips say why; SEED repeats an order
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(if $(SEED),--randomly-seed=$(SEED)) -m 'not slow' tests
 
-test-slow: $(VENV)/.dev ## the few tests that take minutes, and those of the client with Apache Kafka as broker
-	$(BIN)/python -m pytest -m slow tests
-	RUNNEL_TEST_TARGET=kafka $(BIN)/python -m pytest tests/unit/client
+test-all: $(VENV)/.dev  ## the slow tests that make test leaves out, and the client's tests with Apache Kafka as broker
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow tests
+	TAILRACE_TEST_TARGET=kafka $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not slow' tests/unit/client
 
 test-groups: $(VENV)/.dev ## groups of every client whose members are killed as RECORDS (100000) flow through each
 	GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 -rP tests/clients/test_groups.py
@@ -43,23 +43,29 @@ simulate-groups: $(VENV)/.dev ## consumer groups in a storm, on virtual time; SE
 	$(BIN)/python -m tests.scenarios.group_simulation --full --seed $(or $(SEED),1) --seeds $(or $(SEEDS),25)
 
 simulate: $(VENV)/.dev ## clusters and clients in a world that goes wrong, on virtual time; SEED, SEEDS and JOBS choose
-	$(BIN)/python -m runnel.sim.simulate --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100) --jobs $(or $(JOBS),1) $(OPTIONS)
+	$(BIN)/python -m tailrace.sim.simulate --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100) --jobs $(or $(JOBS),1) $(OPTIONS)
 
 simulate-transactions: $(VENV)/.dev ## clients that write in transactions, on one broker and on several
-	$(BIN)/python -m runnel.sim.simulate --transactions --seed $(or $(SEED),1) --seeds $(or $(SEEDS),50) --for 15 --jobs $(or $(JOBS),1)
-	$(BIN)/python -m runnel.sim.simulate --transactions --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),50) --jobs $(or $(JOBS),1)
+	$(BIN)/python -m tailrace.sim.simulate --transactions --seed $(or $(SEED),1) --seeds $(or $(SEEDS),50) --for 15 --jobs $(or $(JOBS),1)
+	$(BIN)/python -m tailrace.sim.simulate --transactions --cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),50) --jobs $(or $(JOBS),1)
 
 simulate-one: $(VENV)/.dev ## the same with one broker
-	$(BIN)/python -m runnel.sim.simulate --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)
+	$(BIN)/python -m tailrace.sim.simulate --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
+
+fuzz-security: $(VENV)/.dev ## ten million mutated logins, frames, TLS records and texts of options; CASES and SEED choose others
+	$(BIN)/python -m tests.faults.security_fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
 
 crash: $(VENV)/.dev     ## a hundred thousand storage faults in memory; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.crash $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
 
 kill: $(VENV)/.dev      ## a broker killed 200 times under load; ROUNDS and SEED choose others
 	$(BIN)/python -m tests.faults.kill_loop --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+registry-kill: $(VENV)/.dev ## the leader of three schema registries killed KILLS (200) times while clients register
+	$(BIN)/python -m tests.faults.registry_kill --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
 soak: $(VENV)/.dev      ## a ZooKeeper and connections to it that break for SECONDS (60); SEED and SERVERS choose others
 	$(BIN)/python -m tests.faults.zookeeper_soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
@@ -68,6 +74,17 @@ soak: $(VENV)/.dev      ## a ZooKeeper and connections to it that break for SECO
 exactly-once: $(VENV)/.dev ## FLOWS (4) Spark queries killed KILLS (50) times, and then as often without their decisions; OPTIONS="--brokers 3 --cluster"
 	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS)
 	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS) --without-decisions
+
+pipeline-kill: $(VENV)/.dev ## the pipeline of CHAIN (postgres, changes, s3 or tables) on a Spark cluster killed KILLS (50) times, and then without its safeguard
+	$(BIN)/python -m tests.faults.pipeline_kill --chain $(or $(CHAIN),postgres) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) --cluster $(OPTIONS)
+	$(BIN)/python -m tests.faults.pipeline_kill --chain $(or $(CHAIN),postgres) --kills 4 --seed $(or $(SEED),1) --without-safeguard
+
+connect-kill: $(VENV)/.dev ## the Connect service, its Spark applications and its broker killed KILLS (20) times, while lines go from a file to a file
+	$(BIN)/python -m tests.faults.connect_kill --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
+
+mirror-kill: $(VENV)/.dev ## a mirror and its brokers killed KILLS (50) times, and its source lost for good LOSSES (20) times; OPTIONS="--without-spark --keep-offsets"
+	$(BIN)/python -m tests.faults.mirror_kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(OPTIONS)
+	$(BIN)/python -m tests.faults.mirror_failover --rounds $(or $(LOSSES),20) --seed $(or $(SEED),1) $(OPTIONS)
 
 calm-flows: $(VENV)/.dev ## FLOWS (4) Spark queries that run for MINUTES (30) and must not fail once, with nothing killed
 	$(BIN)/python -m tests.faults.spark_kill --flows $(or $(FLOWS),4) --kills 0 --minutes $(or $(MINUTES),30) $(OPTIONS)
@@ -91,7 +108,7 @@ bench: $(VENV)/.bench   ## throughput next to the loopback ceiling and, where it
 	$(BIN)/python -m bench.throughput
 
 docs: $(VENV)/.dev      ## write the generated pages again
-	$(BIN)/python -m runnel.cli.docs
+	$(BIN)/python -m tailrace.cli.docs
 
 clean:           ## remove the environment and build products
 	rm -rf $(VENV) build src/*.egg-info .cache

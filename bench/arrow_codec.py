@@ -1,9 +1,9 @@
-"""How fast records become Arrow columns and columns become records: `python -m bench.arrow_codec`.
+"""The speed of converting records to Arrow columns and back: `python -m bench.arrow_codec`.
 
-Each figure is the best of several rounds in CPU time of one thread, so that other work on the
-machine counts little. Nothing is sent: fetches and tables are in memory. Next to the codec stand
-readers and writers that make an object for each record: aiokafka's, which is in Cython and does
-about what other clients do before a user sees a message, and Runnel's own in Python.
+Each figure is the best of several rounds in CPU time of one thread, so that other work on the machine matters
+little. Nothing is sent: fetches and tables are in memory. For comparison, readers and writers that create an object
+for each record are measured: aiokafka's, which is in Cython and does about what other clients do before the user
+gets a message, and Tailrace's own in Python.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ import pyarrow as pa
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from bench import machine
-from runnel.records import arrow_assembly, arrow_encode, arrow_scan
-from runnel.records.arrow_decode import ColumnDecoder
-from runnel.records.arrow_encode import RowEncoder
-from runnel.records.arrow_fill import fill_columns_python
-from runnel.records.arrow_partition import group_rows, partition_keys
-from runnel.records.arrow_row import PythonRowWriter
-from runnel.records.batch import assign_offsets
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.record import read_batches, read_records
+from tailrace.records.arrow import assembly as arrow_assembly
+from tailrace.records.arrow import encode as arrow_encode
+from tailrace.records.arrow import scan as arrow_scan
+from tailrace.records.arrow.decode import ColumnDecoder
+from tailrace.records.arrow.encode import RowEncoder
+from tailrace.records.arrow.fill import fill_columns_python
+from tailrace.records.arrow.partition import group_rows, partition_keys
+from tailrace.records.arrow.row import PythonRowWriter
+from tailrace.records.batch import assign_offsets
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.record import read_batches, read_records
 
 VALUE_SIZE = 100
 TIMESTAMP_MS = 1_700_000_000_000
@@ -37,7 +39,7 @@ LARGE_BATCH = 1_000_000
 SMALL_BATCH = 16_384  # the default batch.size of Kafka's producer
 FOUR = ["key", "value", "offset", "timestamp"]
 PARTITION_COUNT = 8
-SLOW_ROWS = 20_000  # as many for those that take a microsecond or more each
+SLOW_ROWS = 20_000  # for cases that take a microsecond or more for each record
 
 
 class Case(NamedTuple):
@@ -49,7 +51,7 @@ class Case(NamedTuple):
 
 
 def make_table(row_count: int) -> pa.RecordBatch:
-    """Rows with keys of 12 bytes and values of hexadecimal digits, which compress about twofold."""
+    """Return rows with keys of 12 bytes and values of hexadecimal digits, which compress about twofold."""
     rng = random.Random(row_count)
     return pa.record_batch(
         {
@@ -63,7 +65,7 @@ def make_table(row_count: int) -> pa.RecordBatch:
 
 
 def encode_all(table: pa.RecordBatch, size_bytes_max: int, compression: Compression = Compression.NONE) -> list[Any]:
-    """The batches of all rows in their order."""
+    """Encode all rows in order, and return the batches."""
     encoder = RowEncoder(table, timestamp_ms=TIMESTAMP_MS)
     batches, start = [], 0
     while start < encoder.row_count:
@@ -74,7 +76,7 @@ def encode_all(table: pa.RecordBatch, size_bytes_max: int, compression: Compress
 
 
 def make_fetch(table: pa.RecordBatch, size_bytes_max: int, compression: Compression = Compression.NONE) -> bytes:
-    """What a broker would send of the rows."""
+    """Return the data that a broker would send for the rows."""
     data, offset = bytearray(), 0
     for batch in encode_all(table, size_bytes_max, compression):
         position = len(data)
@@ -85,7 +87,7 @@ def make_fetch(table: pa.RecordBatch, size_bytes_max: int, compression: Compress
 
 
 def in_python(run: Callable[[], object]) -> Callable[[], object]:
-    """The same with the twins in Python."""
+    """Return the function with the Python twins instead of the native code."""
 
     def patched() -> object:
         with (
@@ -99,7 +101,7 @@ def in_python(run: Callable[[], object]) -> Callable[[], object]:
 
 
 def decode_cases(row_count: int) -> Iterator[Case]:
-    """Fetches of large and of usual batches, to columns and to objects."""
+    """Yield the cases that decode fetches of large and usual batches, to columns and to objects."""
     table = make_table(row_count)
 
     def decode(data: bytes, columns: list[str] | None = None) -> Callable[[], object]:
@@ -137,7 +139,7 @@ def read_own_objects(data: bytes) -> list[Any]:
 
 
 def encode_cases(row_count: int) -> Iterator[Case]:
-    """Tables to batches, and objects to batches."""
+    """Yield the cases that encode tables and objects to batches."""
     table = make_table(row_count)
     for label, size_bytes in (("1 MB", LARGE_BATCH), ("16 KiB", SMALL_BATCH)):
         run = partial(encode_all, table, size_bytes)
@@ -206,7 +208,7 @@ def write_own_objects(rows: list[tuple[bytes, bytes, int]]) -> list[bytes]:
 
 
 def best_seconds(run: Callable[[], object], rounds: int) -> float:
-    """The least CPU time that one call took."""
+    """Return the shortest CPU time of one call."""
     run()
     best = float("inf")
     for _ in range(rounds):
@@ -218,7 +220,7 @@ def best_seconds(run: Callable[[], object], rounds: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=200_000, help="of a fetch or table (default 200000)")
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of a fetch or table (default 200000)")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     print(machine.table(machine.conditions("pyarrow", "aiokafka")))

@@ -1,4 +1,4 @@
-"""The brokers that a benchmark measures, each a process of its own with data of its own."""
+"""The brokers that a benchmark measures, each in its own process with its own data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STOP_TIMEOUT_S = 30.0
 
 
 class Target(Protocol):
-    """A broker under measurement."""
+    """A broker that is measured."""
 
     @property
     def pid(self) -> int: ...
@@ -39,8 +39,8 @@ class Target(Protocol):
     ) -> None: ...
 
 
-class RunnelBroker:
-    """`runnel start` as a user runs it, with a temporary data folder."""
+class TailraceBroker:
+    """`tailrace start` as a user runs it, with a temporary data folder."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._settings = settings or {}
@@ -58,8 +58,9 @@ class RunnelBroker:
         return self._process.pid
 
     def __enter__(self) -> Self:
-        self._data = Path(tempfile.mkdtemp(prefix="runnel-bench-"))
-        command = [_program(), "start", "--data", str(self._data / "data"), "--listen", "127.0.0.1:0"]
+        self._data = Path(tempfile.mkdtemp(prefix="tailrace-bench-"))
+        command = [_program(), "start", "--data", str(self._data / "data")]
+        command += [] if "listeners" in self._settings else ["--listen", "127.0.0.1:0"]
         command += [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
         with (self._data / "broker.log").open("w") as log:
             started = time.perf_counter()
@@ -78,7 +79,7 @@ class RunnelBroker:
         process = self._process
         if process is None or process.stdout is None or self._data is None:
             raise RuntimeError("the broker is not running")
-        # A broker that hangs is killed, so that the read below ends.
+        # Kill a broker that hangs, so that the read below ends.
         watchdog = threading.Timer(READY_TIMEOUT_S, process.kill)
         watchdog.start()
         try:
@@ -87,11 +88,11 @@ class RunnelBroker:
             watchdog.cancel()
         if " ready on " not in line:
             log = (self._data / "broker.log").read_text(errors="replace")
-            raise RuntimeError(f"runnel start did not get ready; it printed {line!r}\n{log}")
+            raise RuntimeError(f"tailrace start did not get ready; it printed {line!r}\n{log}")
         return line.rsplit(" ", 1)[-1].strip()
 
     def log_text(self) -> str:
-        """What the broker has logged so far."""
+        """Return the broker's log so far."""
         return "" if self._data is None else (self._data / "broker.log").read_text(errors="replace")
 
     def stop(self) -> int:
@@ -118,17 +119,17 @@ class RunnelBroker:
 
 
 def _program() -> str:
-    """The `runnel` of this environment, whatever the search path says."""
-    beside = Path(sys.executable).with_name("runnel")
-    return str(beside) if beside.exists() else "runnel"
+    """Return the path of this environment's `tailrace`, regardless of the search path."""
+    beside = Path(sys.executable).with_name("tailrace")
+    return str(beside) if beside.exists() else "tailrace"
 
 
 def kafka_broker() -> ApacheKafka:
-    """Apache Kafka with a heap that a benchmark does not exhaust."""
+    """Return an Apache Kafka with a heap that is large enough for a benchmark."""
     return ApacheKafka(heap_mb=1024)
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that a process has used so far, all threads."""
+    """Return the user and system time of all threads of a process so far."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)

@@ -1,7 +1,7 @@
-"""Where downloads and builds are kept, and how two processes that want the same one take turns.
+"""The cache of downloads and builds, with a lock between processes.
 
-Everything lives under `.cache/` of the checkout, which git ignores. An entry is built in a
-sibling folder and renamed into place, so a folder that exists is a folder that is whole.
+Everything is under `.cache/` of the checkout, which git ignores. An entry is built in a sibling folder and then
+renamed, so an existing folder is complete.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 RESOLVE_TIMEOUT_S = 240.0
 
 
-class Unavailable(Exception):  # noqa: N818 (a state of the machine, not an error)
-    """Something that this machine lacks, or cannot fetch; the message says what."""
+class Unavailable(Exception):
+    """This machine lacks a tool, or cannot download something; the message says what."""
 
 
 def cache_folder(name: str, variable: str | None = None) -> Path:
-    """The folder for `name` under the cache, or the one that the environment variable names."""
+    """Return the folder of `name` in the cache, or the one that the environment variable names."""
     override = os.environ.get(variable) if variable else None
     return Path(override) if override else CHECKOUT / ".cache" / name
 
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path`; it ends with the process at the latest."""
+    """Hold an exclusive lock on `path`, at most until the process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """Return `folder`, made by `build` the first time; a build that raises leaves nothing behind."""
+    """Return `folder`, built by `build` the first time; a failed build leaves nothing behind."""
     if folder.is_dir():
         return folder
     with lock(folder.with_name(folder.name + ".lock")):
@@ -54,7 +54,7 @@ def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
 
 
 def require_tool(name: str) -> str:
-    """The path of a program, or `Unavailable`."""
+    """Return the path of a program; raise `Unavailable` if it is not installed."""
     path = shutil.which(name)
     if path is None:
         raise Unavailable(f"{name} is not installed")
@@ -69,7 +69,7 @@ def resolve(
     env: Mapping[str, str] | None = None,
     timeout_s: float = RESOLVE_TIMEOUT_S,
 ) -> str:
-    """Run a command that downloads; whatever goes wrong is `Unavailable`, with the tool's own words."""
+    """Run a command that downloads; raise `Unavailable` with the tool's message if it fails."""
     try:
         done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
@@ -80,7 +80,7 @@ def resolve(
 
 
 def complaint(output: str) -> str:
-    """The first line of a tool's output that looks like its reason, cut to a readable length."""
+    """Return the first line of a tool's output that looks like the reason, shortened."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines() if line.strip()]
     marked = [line for line in lines if "error" in line.lower() or "require" in line.lower()]
     return next(iter(marked or lines[-1:]), "no message")[:200]

@@ -1,10 +1,10 @@
-"""The Python client next to confluent-kafka: columns and records, writing and reading one topic.
+"""Tailrace's Python client compared with confluent-kafka: columns and records, writing and reading one topic.
 
-    python -m bench.client [--records 5000000] [--rounds 3] [--broker runnel|kafka]
+    python -m bench.client [--records 5000000] [--rounds 3] [--broker tailrace|kafka]
 
-Every way of writing and of reading takes its turn in each round, on one broker, so that a machine
-that changes its speed changes it for all of them; what is reported is the median of the rounds.
-One round before the first is not counted. Writes `docs/benchmarks/client.json` and `.md`.
+All ways of writing and reading take turns in each round, on one broker, so that a change of the machine's speed affects
+all of them. The report has the median of the rounds, after a warm-up round that is not counted. Writes
+`docs/benchmarks/client.json` and `.md`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 import confluent_kafka
 import pyarrow as pa
 
-import runnel
+import tailrace
 from bench import machine
-from bench.broker import RunnelBroker, Target, cpu_seconds, kafka_broker
+from bench.broker import TailraceBroker, Target, cpu_seconds, kafka_broker
 from bench.cache import CHECKOUT, Unavailable
 from bench.load import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 
@@ -35,16 +35,16 @@ DISTINCT_VALUES = 10_000
 CONSUME_COUNT = 10_000
 STALL_TIMEOUT_S = 60.0
 BATCH_SIZE_BYTES = 1_000_000
-MAKERS: dict[str, Callable[[], Target]] = {"runnel": RunnelBroker, "kafka": kafka_broker}
+MAKERS: dict[str, Callable[[], Target]] = {"tailrace": TailraceBroker, "kafka": kafka_broker}
 
 WRITE = "write"
 READ = "read"
-RUNNEL_SETTINGS: dict[str, Any] = {"acks": "all", "linger_ms": 5, "batch_size": BATCH_SIZE_BYTES}
+TAILRACE_SETTINGS: dict[str, Any] = {"acks": "all", "linger_ms": 5, "batch_size": BATCH_SIZE_BYTES}
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to write or to read the topic; `share` is the part of the records that it is given."""
+    """One way to write or read the topic; `share` is the part of the records that it handles."""
 
     name: str
     phase: str
@@ -62,7 +62,7 @@ class Data:
 
 
 def write_confluent(data: Data, bootstrap: str, topic: str, count: int) -> int:
-    """`produce` in a loop."""
+    """Write with `produce` in a loop."""
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **PRODUCER_SETTINGS})
     produce, values = producer.produce, data.values
     for index in range(count):
@@ -72,19 +72,19 @@ def write_confluent(data: Data, bootstrap: str, topic: str, count: int) -> int:
             producer.poll(0.1)
             produce(topic, values[index % DISTINCT_VALUES])
     if producer.flush(STALL_TIMEOUT_S):
-        raise RuntimeError("confluent-kafka did not write everything")
+        raise RuntimeError("confluent-kafka did not deliver all records")
     return count
 
 
 def write_table(data: Data, bootstrap: str, topic: str, count: int) -> int:
-    """`send_table`, once."""
-    with runnel.Producer(bootstrap, **RUNNEL_SETTINGS) as producer:
+    """Write with one call of `send_table`."""
+    with tailrace.Producer(bootstrap, **TAILRACE_SETTINGS) as producer:
         return producer.send_table(topic, data.table[:count]).result(STALL_TIMEOUT_S).record_count
 
 
 def write_records(data: Data, bootstrap: str, topic: str, count: int) -> int:
-    """`send` in a loop."""
-    with runnel.Producer(bootstrap, **RUNNEL_SETTINGS) as producer:
+    """Write with `send` in a loop."""
+    with tailrace.Producer(bootstrap, **TAILRACE_SETTINGS) as producer:
         send, values = producer.send, data.values
         for index in range(count):
             future = send(topic, values[index % DISTINCT_VALUES])
@@ -94,7 +94,7 @@ def write_records(data: Data, bootstrap: str, topic: str, count: int) -> int:
 
 
 def read_confluent(bootstrap: str, topic: str, count: int) -> int:
-    """`consume` of many messages at a time; their values are looked at, as a program would."""
+    """Read with `consume`, many messages at a time, and check their values, as a program would."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, **CONSUMER_SETTINGS})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
     seen = 0
@@ -113,9 +113,9 @@ def read_confluent(bootstrap: str, topic: str, count: int) -> int:
 
 
 def read_batches(bootstrap: str, topic: str, count: int, columns: list[str] | None = None) -> int:
-    """`batches()` until all records were there."""
+    """Read with `batches()` until all records have arrived."""
     seen = 0
-    with runnel.Consumer(bootstrap).assign([(topic, 0, "earliest")]) as consumer:
+    with tailrace.Consumer(bootstrap).assign([(topic, 0, "earliest")]) as consumer:
         for batch in consumer.batches(columns, timeout_s=STALL_TIMEOUT_S):
             seen += int(batch.num_rows)
             if seen >= count:
@@ -124,14 +124,14 @@ def read_batches(bootstrap: str, topic: str, count: int, columns: list[str] | No
 
 
 def read_values(bootstrap: str, topic: str, count: int) -> int:
-    """`batches(columns=["value"])`."""
+    """Read with `batches(columns=["value"])`."""
     return read_batches(bootstrap, topic, count, ["value"])
 
 
 def read_records(bootstrap: str, topic: str, count: int) -> int:
-    """Records one by one."""
+    """Read records one by one."""
     seen = 0
-    with runnel.Consumer(bootstrap).assign([(topic, 0, "earliest")]) as consumer:
+    with tailrace.Consumer(bootstrap).assign([(topic, 0, "earliest")]) as consumer:
         for _ in consumer:
             seen += 1
             if seen >= count:
@@ -140,20 +140,20 @@ def read_records(bootstrap: str, topic: str, count: int) -> int:
 
 
 def ways(data: Data) -> list[Way]:
-    """Everything that is measured, in the order of the report."""
+    """Return all measured ways, in the order of the report."""
     return [
         Way("confluent-kafka `produce`", WRITE, lambda *arguments: write_confluent(data, *arguments)),
-        Way("runnel `send_table`", WRITE, lambda *arguments: write_table(data, *arguments)),
-        Way("runnel `send`", WRITE, lambda *arguments: write_records(data, *arguments), share=0.1),
+        Way("tailrace `send_table`", WRITE, lambda *arguments: write_table(data, *arguments)),
+        Way("tailrace `send`", WRITE, lambda *arguments: write_records(data, *arguments), share=0.1),
         Way("confluent-kafka `consume`", READ, read_confluent),
-        Way("runnel `batches()`", READ, read_batches),
-        Way('runnel `batches(["value"])`', READ, read_values),
-        Way("runnel `for record in consumer`", READ, read_records, share=0.1),
+        Way("tailrace `batches()`", READ, read_batches),
+        Way('tailrace `batches(["value"])`', READ, read_values),
+        Way("tailrace `for record in consumer`", READ, read_records, share=0.1),
     ]
 
 
 def measure(target: Target, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Run the rounds and return medians with every round's own figures."""
+    """Run the rounds and return the medians with the figures of every round."""
     data = Data(count)
     chosen = ways(data)
     found: dict[str, list[dict[str, float]]] = {way.name: [] for way in chosen}
@@ -187,7 +187,7 @@ def _measure_once(target: Target, way: Way, read_topic: str, count: int) -> dict
         "other_cores": max(0.0, machine.busy_seconds() - machine_before - client_s - broker_s) / seconds,
     }
     if way.phase == WRITE:
-        with runnel.Admin(target.bootstrap_servers) as admin:
+        with tailrace.Admin(target.bootstrap_servers) as admin:
             end = admin.list_offsets(topic, {0: -1})[0].offset
             if end != count:
                 raise RuntimeError(f"{way.name} left {end} records instead of {count}")
@@ -196,8 +196,8 @@ def _measure_once(target: Target, way: Way, read_topic: str, count: int) -> dict
 
 
 def _create(target: Target, topic: str) -> None:
-    with runnel.Admin(target.bootstrap_servers) as admin:
-        outcome = admin.create_topics([runnel.NewTopic(topic, 1, 1)])[topic]
+    with tailrace.Admin(target.bootstrap_servers) as admin:
+        outcome = admin.create_topics([tailrace.NewTopic(topic, 1, 1)])[topic]
     if isinstance(outcome, Exception):
         raise outcome
 
@@ -223,7 +223,7 @@ def _say(number: int, way: Way, figures: dict[str, float]) -> None:
 
 
 def page(result: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     rows = result["results"]
     base = {row["phase"]: row["records_per_s"]["median"] for row in rows if row["name"].startswith("confluent")}
     lines = "".join(
@@ -239,8 +239,8 @@ Written by `{result["command"]}`; the figures of every round are in `client.json
 
 {result["records"]:,} records of {RECORD_BYTES} random bytes without keys, one partition, acks=all, linger 5 ms,
 batches of up to {BATCH_SIZE_BYTES:,} bytes, no compression, on {result["broker"]}, with broker and client on the
-same machine. All ways take turns in {result["rounds"]} rounds after one that is not counted. Medians. Runnel's own ways
-that make an object for each record are given a tenth of the records.
+same machine. All ways take turns in {result["rounds"]} rounds after one that is not counted. Medians. Tailrace's own
+ways that make an object for each record are given a tenth of the records.
 
 The last column tells how many cores everything but client and broker kept busy: where that is not near zero, others
 had the machine too. A way that keeps two processes busy then loses more than one that waits for a single thread, and
@@ -255,14 +255,14 @@ CPU seconds say more than records a second.
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.client", description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=5_000_000, help="records of 100 bytes (default 5000000)")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
-    parser.add_argument("--broker", choices=list(MAKERS), default="runnel", help="which broker to use")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--broker", choices=list(MAKERS), default="tailrace", help="the broker to use")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel", "confluent-kafka", "pyarrow")
+    conditions = machine.conditions("tailrace", "confluent-kafka", "pyarrow")
     try:
         with MAKERS[arguments.broker]() as target:
             results = measure(target, arguments.records, arguments.rounds)
@@ -273,7 +273,7 @@ def main() -> int:
         "command": machine.command_line(
             "bench.client", records=arguments.records, rounds=arguments.rounds, broker=arguments.broker
         ),
-        "broker": {"runnel": "a Runnel broker", "kafka": "Apache Kafka"}[arguments.broker],
+        "broker": {"tailrace": "a Tailrace broker", "kafka": "Apache Kafka"}[arguments.broker],
         "records": arguments.records,
         "rounds": arguments.rounds,
         "conditions": conditions,

@@ -1,10 +1,9 @@
-"""Compaction of a gigabyte of keyed records in a running broker: time, memory, and how long others wait meanwhile.
+"""Compaction of a gigabyte of keyed records in a running broker: its time, its memory, and the latency of others.
 
     python -m bench.compaction [--mb 1000] [--keys 200000] [--idle-seconds 10]
 
-A topic is filled with records of random keys. Then its cleanup.policy becomes compact, and
-a probe on another topic produces and fetches single records until the compaction is over.
-Writes `docs/benchmarks/compaction.json` and `.md`.
+A topic is filled with records of random keys. Then its cleanup.policy is set to compact, and a probe on another topic
+produces and fetches single records until the compaction ends. Writes `docs/benchmarks/compaction.json` and `.md`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from bench import machine
-from bench.broker import RunnelBroker, cpu_seconds
+from bench.broker import TailraceBroker, cpu_seconds
 from bench.cache import CHECKOUT
 from bench.load import ERRORS_ONLY, PRODUCER_SETTINGS
 from bench.probe import Probe
@@ -41,11 +40,11 @@ THROTTLE_BYTES = 100_000_000
 TIMEOUT_S = 900.0
 BACKOFF_MS = 100
 
-# What is measured: the name, the settings of the broker, its environment.
+# The measured cases: name, configs of the broker, its environment.
 CASES: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("native", {}, {}),
     ("native, at most 100 MB/s", {"log.cleaner.io.max.bytes.per.second": str(THROTTLE_BYTES)}, {}),
-    ("pure Python", {}, {"RUNNEL_PURE_PYTHON": "1"}),
+    ("pure Python", {}, {"TAILRACE_PURE_PYTHON": "1"}),
 )
 DONE = re.compile(
     rf"{TOPIC}-0 was compacted up to offset (\d+) in ([\d.]+) s, with (\d+) keys: (\d+) bytes became (\d+)"
@@ -53,15 +52,15 @@ DONE = re.compile(
 
 
 def measure(settings: dict[str, str], environment: dict[str, str], mb: int, keys: int, idle_s: float) -> dict[str, Any]:
-    """Fill a topic, look at an idle broker, then at one that compacts."""
-    with RunnelBroker({"log.cleaner.backoff.ms": str(BACKOFF_MS), **settings}, environment) as broker:
+    """Fill a topic, and measure first an idle broker and then one that compacts."""
+    with TailraceBroker({"log.cleaner.backoff.ms": str(BACKOFF_MS), **settings}, environment) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": ERRORS_ONLY})
         topics = [NewTopic(TOPIC, 1, 1, config={"segment.bytes": str(SEGMENT_BYTES)}), NewTopic(PROBED, 1, 1)]
         for future in admin.create_topics(topics).values():
             future.result(30)
         _fill(broker.bootstrap_servers, mb * 1_000_000 // RECORD_BYTES, keys)
         with Probe(broker.bootstrap_servers, PROBED, broker.pid) as idle:
-            # Idle is a state that lasts; there is no event to wait for.
+            # Being idle is a state without an event to wait for.
             time.sleep(idle_s)
         rss_before, cpu_before = psutil.Process(broker.pid).memory_info().rss, cpu_seconds(broker.pid)
         with Probe(broker.bootstrap_servers, PROBED, broker.pid) as busy:
@@ -90,7 +89,7 @@ def _fill(bootstrap_servers: str, count: int, keys: int) -> None:
         key = b"%016d" % chooser.randrange(keys)
         producer.produce(TOPIC, values[number % len(values)], key, partition=0)
     if producer.flush(120):
-        raise RuntimeError("records were not confirmed")
+        raise RuntimeError("not all records were acknowledged")
 
 
 def _begin(admin: AdminClient) -> None:
@@ -99,13 +98,13 @@ def _begin(admin: AdminClient) -> None:
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def _wait(broker: RunnelBroker) -> re.Match[str]:
+def _wait(broker: TailraceBroker) -> re.Match[str]:
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if done := DONE.search(broker.log_text()):
             return done
         time.sleep(0.05)
-    raise RuntimeError(f"the compaction did not end:\n{broker.log_text()}")
+    raise RuntimeError(f"the compaction did not end within {TIMEOUT_S:.0f} s:\n{broker.log_text()}")
 
 
 def _page(result: dict[str, Any]) -> str:
@@ -158,14 +157,14 @@ def _latencies(cases: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.compaction", description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=1000, help="megabytes of records (default 1000)")
     parser.add_argument("--keys", type=int, default=200_000, help="different keys (default 200000)")
-    parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long to probe before (default 10)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--idle-seconds", type=float, default=10.0, help="seconds to probe before it (default 10)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel", "confluent-kafka")
+    conditions = machine.conditions("tailrace", "confluent-kafka")
     cases = []
     for name, settings, environment in CASES:
         case = measure(settings, environment, arguments.mb, arguments.keys, arguments.idle_seconds)

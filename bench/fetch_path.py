@@ -1,9 +1,8 @@
-"""Ways to send a stretch of a segment: `python -m bench.fetch_path` prints a table.
+"""A comparison of ways to send a range of a segment: `python -m bench.fetch_path` prints a table.
 
-One process serves 1 MiB pieces of a file from an asyncio transport, another receives them
-over loopback. What counts is the server's CPU seconds per GB, with the file in the page
-cache; rounds of all ways are interleaved and the median is taken. Cold reads are not timed:
-there the disk decides, and what matters is only whether the event loop waits for it.
+One process serves pieces of 1 MiB of a file from an asyncio transport, another receives them over loopback. The figure
+is the server's CPU seconds per GB, with the file in the page cache, as the median of rounds in which all ways take
+turns. Cold reads are not measured: their time is that of the disk, and the event loop must not wait for them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Read = Callable[[int], bytes | bytearray | memoryview]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gigabytes", type=float, default=1.0, help="sent per way and round (default 1)")
+    parser.add_argument("--gigabytes", type=float, default=1.0, help="to send for each way and round (default 1)")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +75,7 @@ WAYS: dict[str, Callable[[int], Read] | None] = {
 
 
 def _measure(name: str, path: Path, gigabytes: float) -> float:
-    """CPU seconds per GB of a fresh process that serves the file in one way; this one receives."""
+    """Return the CPU seconds per GB of a new process that serves the file in one way to this process."""
     fork = multiprocessing.get_context("fork")
     ours, theirs = _loopback_pair()
     result, answer = fork.Pipe(duplex=False)

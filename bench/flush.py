@@ -1,11 +1,11 @@
-"""What it costs to acknowledge only what is on the disk, alone and together.
+"""The cost of acknowledging only flushed records, with and without grouping flushes.
 
     python -m bench.flush [--seconds 5] [--producers 1 32]
 
-Producers send one small batch after the other with acks=all and wait for each reply: to a topic
-with flush.messages=1, whose flushes are grouped, to one with the defaults, which flushes nothing,
-and for comparison with a flush of its own for each batch, one after the other, as a broker does
-that does not group. All write to one partition. Writes `docs/benchmarks/flush.json` and `.md`.
+Producers send one small batch after the other with acks=all and wait for each reply: to a topic with
+flush.messages=1, whose flushes are grouped, to one with the defaults, which does not flush, and for comparison with
+one flush for each batch, one after the other, like a broker that does not group. All write to one partition. Writes
+`docs/benchmarks/flush.json` and `.md`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ from typing import Any
 
 from bench import machine
 from bench.cache import CHECKOUT
-from runnel.config.broker import BrokerConfig
-from runnel.machines.controller.topic import NewTopic
-from runnel.records.batch import read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.runtime.broker import Broker
-from runnel.runtime.partition import ACKS_ALL, Partition
+from tailrace.base.sentinel import ACKS_ALL
+from tailrace.config.broker import BrokerConfig
+from tailrace.machines.controller.topic import NewTopic
+from tailrace.records.batch import read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.runtime.broker import Broker
+from tailrace.runtime.opener import start_broker
+from tailrace.runtime.partition import Partition
 
 RECORD_BYTES = 1000
 WAYS = ("grouped", "one by one", "not flushed")
 
 
 class Load:
-    """Producers that wait for each acknowledgement, inside the process of the broker."""
+    """Producers that wait for each acknowledgement, in the broker's process."""
 
     def __init__(self, broker: Broker, partition: Partition, way: str) -> None:
         self._broker = broker
@@ -47,7 +49,7 @@ class Load:
         self.waits_ms: list[float] = []
 
     async def produce_until(self, end: float) -> None:
-        """One producer: append, wait for the disk, again."""
+        """Run one producer: append, wait for the disk, repeat."""
         while time.perf_counter() < end:
             started = time.perf_counter()
             builder = BatchBuilder(Compression.NONE)
@@ -67,7 +69,7 @@ class Load:
         if end is None:
             await asyncio.sleep(0)
         elif await asyncio.shield(end) is not None:
-            raise RuntimeError("the disk failed")
+            raise RuntimeError("the flush failed")
 
     async def _append_and_flush(self, batch: memoryview) -> None:
         self._partition.append(batch, read_header(batch), ACKS_ALL, 0)
@@ -77,8 +79,7 @@ class Load:
 
 
 async def _measure(folder: Path, producers: int, way: str, seconds: float) -> dict[str, Any]:
-    broker = Broker(BrokerConfig({"node.id": "1", "log.dirs": str(folder)}))
-    await broker.start()
+    broker = await start_broker(BrokerConfig({"node.id": "1", "log.dirs": str(folder)}))
     try:
         configs = {"flush.messages": "1"} if way == "grouped" else {}
         await broker.controller.create_topic(NewTopic("t", 1, 1, configs=configs), broker.topic_defaults)
@@ -110,7 +111,7 @@ Written by `{result["command"]}`; the figures are in `flush.json`.
 
 Producers send a record of {RECORD_BYTES:,} bytes with acks=all to one partition, each waiting for its reply before
 the next, in the process of the broker, so that neither sockets nor a client's CPU are in the figures.
-*Grouped* is a topic with `flush.messages=1`: whoever comes while a flush runs is acknowledged by the
+*Grouped* is a topic with `flush.messages=1`: a producer that sends while a flush runs is acknowledged by the
 next. *One by one* is a flush for each batch, one after the other. *Not flushed* is the default,
 where the operating system decides when bytes reach the disk. A disk that is shared with other work
 makes all flushes slower; the ways took turns.
@@ -124,11 +125,11 @@ makes all flushes slower; the ways took turns.
 
 
 def measure(producers: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """Every way with every number of producers, each on a folder of its own."""
+    """Measure every way with every number of producers, each in its own folder."""
     results = []
     for count in producers:
         for way in WAYS:
-            folder = Path(tempfile.mkdtemp(prefix="runnel-flush-"))
+            folder = Path(tempfile.mkdtemp(prefix="tailrace-flush-"))
             try:
                 results.append(asyncio.run(_measure(folder, count, way, seconds)))
             finally:
@@ -138,15 +139,15 @@ def measure(producers: Sequence[int], seconds: float) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.flush", description=__doc__.splitlines()[0])
-    parser.add_argument("--producers", type=int, nargs="+", default=[1, 32], help="how many at once (default 1 32)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long each (default 5)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--producers", type=int, nargs="+", default=[1, 32], help="concurrent producers (default 1 32)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds for each measurement (default 5)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
     result = {
         "command": f"python -m bench.flush --seconds {arguments.seconds:g}",
-        "conditions": machine.conditions("runnel"),
+        "conditions": machine.conditions("tailrace"),
         "results": measure(arguments.producers, arguments.seconds),
     }
     arguments.output.mkdir(parents=True, exist_ok=True)

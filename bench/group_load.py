@@ -1,4 +1,4 @@
-"""Members of many groups on bare connections, which do nothing but belong to them."""
+"""Members of many groups on bare connections, which only join and send heartbeats."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 import uuid
 from typing import TypeVar
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.consumer_group import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from runnel.protocol.messages.group import (
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.protocol.messages.group import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -55,7 +55,7 @@ class Wire:
 
 
 class Load:
-    """What all members together have seen."""
+    """The results of all members together."""
 
     def __init__(self, bootstrap: str, topic: str, members_per_group: int, interval_s: float) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -63,10 +63,10 @@ class Load:
         self.topic = topic
         self.members_per_group = members_per_group
         self.interval_s = interval_s
-        self.stable: set[tuple[str, int]] = set()  # members of whole groups that have their assignment
+        self.stable: set[tuple[str, int]] = set()  # members with an assignment, of complete groups
         self.measures = False
         self.latencies_ms: list[float] = []
-        self.lateness_ms: list[float] = []  # of the members themselves, when the load has too little CPU
+        self.lateness_ms: list[float] = []  # of the members themselves, if the load gets too little CPU
         self._connecting = asyncio.Semaphore(100)
 
     async def connect(self) -> Wire:
@@ -74,7 +74,7 @@ class Load:
             return Wire(*await asyncio.open_connection(*self.address))
 
     async def find(self, group: str) -> None:
-        """Have the coordinator made, which is what a first member waits for."""
+        """Wait until the group's coordinator is available, which a first member waits for."""
         wire = await self.connect()
         while True:
             request = FindCoordinatorRequest(key=group, key_type=0)
@@ -85,7 +85,7 @@ class Load:
         wire.close()
 
     async def find_loaded(self, group: str) -> None:
-        """Wait until a coordinator can tell who is a member."""
+        """Wait until the coordinator has loaded its groups."""
         wire = await self.connect()
         request = HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody")
         while (await wire.ask(request, HeartbeatResponse, 4)).error_code != ErrorCode.UNKNOWN_MEMBER_ID:
@@ -93,7 +93,7 @@ class Load:
         wire.close()
 
     async def beat(self, wire: Wire, request: Message, kind: type[R], version: int) -> R:
-        """A heartbeat whose latency counts while it is measured."""
+        """Send a heartbeat, and record its latency while measuring."""
         started = time.perf_counter()
         answer = await wire.ask(request, kind, version)
         if self.measures:
@@ -101,7 +101,7 @@ class Load:
         return answer
 
     async def rest(self) -> None:
-        """Until the next heartbeat."""
+        """Wait until the next heartbeat."""
         due = time.perf_counter() + self.interval_s
         await asyncio.sleep(self.interval_s)
         if self.measures:
@@ -109,7 +109,7 @@ class Load:
 
 
 async def classic_member(load: Load, group: str, number: int) -> None:
-    """Joins with JoinGroup and SyncGroup, and then shows up."""
+    """Join with JoinGroup and SyncGroup, and then send heartbeats."""
     wire = await load.connect()
     member_id = ""
     while True:
@@ -123,7 +123,7 @@ async def classic_member(load: Load, group: str, number: int) -> None:
         _check(synced.error_code, ErrorCode.REBALANCE_IN_PROGRESS)
         if synced.error_code != ErrorCode.NONE:
             continue
-        # What the leader assigned says how many they are.
+        # The leader's assignment states the number of members.
         if synced.assignment == b"%d" % load.members_per_group:
             load.stable.add((group, number))
         alive = HeartbeatRequest(group_id=group, generation_id=joined.generation_id, member_id=member_id)
@@ -161,7 +161,7 @@ def _sync(group: str, joined: JoinGroupResponse) -> SyncGroupRequest:
 
 
 async def consumer_member(load: Load, group: str, number: int) -> None:
-    """Joins with ConsumerGroupHeartbeat and shows up; it has a share of the topic's partitions, one for each member."""
+    """Join with ConsumerGroupHeartbeat and send heartbeats; each member has one partition of the topic."""
     wire = await load.connect()
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
@@ -190,10 +190,10 @@ async def consumer_member(load: Load, group: str, number: int) -> None:
                 ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
                 for topic in owned
             ]
-            continue  # what was given or taken is confirmed at once
+            continue  # confirm the change of the assignment at once
         await load.rest()
 
 
 def _check(code: int, *borne: ErrorCode) -> None:
     if code not in (ErrorCode.NONE, *borne):
-        raise RuntimeError(f"a member was told {ErrorCode(code).name}")
+        raise RuntimeError(f"a member got {ErrorCode(code).name}")

@@ -1,10 +1,10 @@
-"""What groups cost a broker that has many: CPU, memory, the latency of heartbeats, the time until all are stable.
+"""The cost of many groups: CPU, memory, heartbeat latency, and the time until all groups are stable.
 
     python -m bench.groups [--groups 1000] [--members 5] [--seconds 20]
 
-Every member is a bare connection of its own from one process, which joins its group and then sends a heartbeat every
-three seconds. Once all groups are stable, heartbeats are measured for some seconds. First with the classic
-protocol, then with KIP-848's, each on a broker of its own, which is killed and started again at the end. Writes
+Every member has its own bare connection from one process, joins its group and then sends a heartbeat every three
+seconds. When all groups are stable, heartbeats are measured for some seconds: first with the classic protocol, then
+with the consumer protocol (KIP-848), each on its own broker, which is killed and restarted at the end. Writes
 `docs/benchmarks/groups.json` and `.md`.
 """
 
@@ -29,9 +29,9 @@ from bench.broker import cpu_seconds
 from bench.cache import CHECKOUT
 from bench.group_load import Load, classic_member, consumer_member
 from bench.partitions import Broker
-from runnel.base.event_loop import new_event_loop
-from runnel.client.admin import Admin, NewTopic
-from runnel.client.cluster import Cluster
+from tailrace.base.event_loop import new_event_loop
+from tailrace.client.admin.core import Admin, NewTopic
+from tailrace.client.cluster import Cluster
 
 INTERVAL_S = 3.0
 STABLE_TIMEOUT_S = 120.0
@@ -50,7 +50,7 @@ async def _wait_until_stable(load: Load, tasks: list[asyncio.Task[None]]) -> flo
         _raise_failures(tasks)
         if time.perf_counter() - started > STABLE_TIMEOUT_S:
             raise RuntimeError(
-                f"only {len(load.stable)} of {len(tasks)} members had their share in {STABLE_TIMEOUT_S} s"
+                f"only {len(load.stable)} of {len(tasks)} members had an assignment after {STABLE_TIMEOUT_S} s"
             )
         await asyncio.sleep(0.05)
     return time.perf_counter() - started
@@ -103,14 +103,14 @@ async def _measure(protocol: str, broker: Broker, group_count: int, member_count
 
 
 async def _loaded_after_s(broker: Broker) -> float:
-    """How long it takes until a coordinator knows its groups again."""
+    """Return how long the coordinator takes to load its groups again."""
     started = time.perf_counter()
     await Load(broker.address, TOPIC, 0, INTERVAL_S).find_loaded("group-0")
     return time.perf_counter() - started
 
 
 def measure(protocol: str, group_count: int, member_count: int, seconds: float, folder: Path) -> dict[str, Any]:
-    """A broker through joins, heartbeats and a kill."""
+    """Measure joins, heartbeats, and the restart after a kill."""
     broker = Broker(folder)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -169,17 +169,17 @@ CPU from both, and that latencies and times are worse than the broker's own; CPU
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.groups", description=__doc__.splitlines()[0])
-    parser.add_argument("--groups", type=int, default=1000, help="how many (default 1000)")
-    parser.add_argument("--members", type=int, default=5, help="members of each (default 5)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long heartbeats are measured (default 20)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--groups", type=int, default=1000, help="the number of groups (default 1000)")
+    parser.add_argument("--members", type=int, default=5, help="members of each group (default 5)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of measured heartbeats (default 20)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel")
+    conditions = machine.conditions("tailrace")
     results = []
     for protocol in MEMBERS:
-        folder = Path(tempfile.mkdtemp(prefix="runnel-groups-"))
+        folder = Path(tempfile.mkdtemp(prefix="tailrace-groups-"))
         try:
             found = measure(protocol, arguments.groups, arguments.members, arguments.seconds, folder)
         finally:

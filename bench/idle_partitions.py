@@ -1,10 +1,10 @@
-"""What replicated partitions cost that nobody writes to: CPU and memory of each of two brokers.
+"""The cost of idle replicated partitions: CPU and memory of each of two brokers.
 
     python -m bench.idle_partitions [--partitions 10000] [--seconds 120]
 
-Two brokers replicate all partitions, and each leads every second one. Every partition gets one record; when all of them
-are replicated, nothing more happens, and what the brokers use from then on is what idle partitions cost. The same with
-one partition is taken off. Writes `docs/benchmarks/idle_partitions.json` and `.md`.
+Two brokers replicate all partitions, and each leads every second one. Every partition gets one record. When all records
+are replicated, nothing more happens, and what the brokers use from then on is the cost of idle partitions, minus the
+same with one partition. Writes `docs/benchmarks/idle_partitions.json` and `.md`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from confluent_kafka import Producer
 from bench import machine
 from bench.broker import cpu_seconds
 from bench.cache import CHECKOUT
-from runnel.base.event_loop import new_event_loop
-from runnel.config.broker import BrokerConfig
-from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.memory import MemoryStore
-from runnel.machines.controller.record import (
+from tailrace.base.event_loop import new_event_loop
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.memory import MemoryStore
+from tailrace.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
     ControllerRecord,
@@ -42,7 +42,7 @@ from runnel.machines.controller.record import (
     Record,
     TopicRecord,
 )
-from runnel.server.server import Server
+from tailrace.server.server import start_server
 
 BROKERS = (1, 2)
 TOPIC = "t"
@@ -50,14 +50,14 @@ RECORD_BYTES = 100
 POLL_S = 0.1
 TIMEOUT_S = 600.0
 REST_S = 10.0
-"""How long is waited after the last record, for what follows from it."""
+"""The wait after the last record, for the work that follows from it."""
 
 
 # --- one broker, in a process of its own
 
 
 async def _serve(broker_id: int, data: str, ports: Sequence[int], count: int) -> None:
-    """Be one of two brokers whose metadata never changes; tells when it is there, and when it has all records."""
+    """Run one of two brokers with constant metadata. Print when it is ready, and when it has all records."""
     store = MemoryStore()
     metadata = ClusterMetadata(store)
     await metadata.load()
@@ -81,10 +81,9 @@ async def _serve(broker_id: int, data: str, ports: Sequence[int], count: int) ->
         "log.dirs": data,
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[broker_id - 1]}",
     }
-    server = Server(BrokerConfig(settings), store=store)
-    await server.start()
+    server = await start_server(BrokerConfig(settings), store=store)
     print("ready", flush=True)
-    while any(partition.high_watermark < 1 for partition in server.broker.replicas.all()):  # noqa: ASYNC110
+    while any(partition.high_watermark < 1 for partition in server.broker.replicas.all()):
         await asyncio.sleep(POLL_S)
     print("replicated", flush=True)
     await asyncio.Event().wait()
@@ -94,8 +93,8 @@ async def _serve(broker_id: int, data: str, ports: Sequence[int], count: int) ->
 
 
 def measure(count: int, seconds: float) -> dict[str, Any]:
-    """Two brokers with that many partitions, left alone for so long."""
-    with tempfile.TemporaryDirectory(prefix="runnel-bench-") as folder:
+    """Measure two brokers with `count` idle partitions for `seconds`."""
+    with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         ports = [_free_port() for _ in BROKERS]
         processes = [_start(broker_id, Path(folder), ports, count) for broker_id in BROKERS]
         try:
@@ -132,7 +131,7 @@ def _start(broker_id: int, folder: Path, ports: Sequence[int], count: int) -> su
 
 def _expect(process: subprocess.Popen[str], word: str) -> None:
     if process.stdout is None or process.stdout.readline().strip() != word:
-        raise RuntimeError(f"a broker did not come to be {word}")
+        raise RuntimeError(f"a broker did not report {word!r}")
 
 
 def _free_port() -> int:
@@ -149,7 +148,7 @@ def _produce(ports: Sequence[int], count: int) -> None:
         producer.produce(TOPIC, os.urandom(RECORD_BYTES), partition=index)
         producer.poll(0)
     if producer.flush(TIMEOUT_S):
-        raise RuntimeError("not everything was acknowledged")
+        raise RuntimeError("not all records were acknowledged")
 
 
 def _page(result: dict[str, Any]) -> str:
@@ -178,11 +177,11 @@ Other programs kept {many["other_cores"]:.1f} cores busy meanwhile.
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.idle_partitions", description=__doc__.splitlines()[0])
-    parser.add_argument("--partitions", type=int, default=10_000, help="how many (default 10000)")
-    parser.add_argument("--seconds", type=float, default=120, help="how long nothing happens (default 120)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--partitions", type=int, default=10_000, help="the number of partitions (default 10000)")
+    parser.add_argument("--seconds", type=float, default=120, help="seconds without load (default 120)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     parser.add_argument("--broker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--data", help=argparse.SUPPRESS)
     parser.add_argument("--ports", type=int, nargs=2, help=argparse.SUPPRESS)
@@ -191,7 +190,7 @@ def main() -> int:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(arguments.broker, arguments.data, arguments.ports, arguments.partitions))
         return 0
-    conditions = machine.conditions("runnel", "confluent-kafka")
+    conditions = machine.conditions("tailrace", "confluent-kafka")
     one, many = measure(1, arguments.seconds), measure(arguments.partitions, arguments.seconds)
     cpu_percent = max(many["cpu_percent"]) - max(one["cpu_percent"])
     count = arguments.partitions - 1

@@ -1,10 +1,10 @@
-"""Ways to look up an offset in the index of a sealed segment: arrays, a mapping, single reads.
+"""A comparison of ways to look up an offset in the index of a sealed segment: arrays, a mapping, single reads.
 
     python -m bench.index_lookup [--rounds 15] [--segments 10000]
 
-An index of 2 MiB, that of a full segment of small batches, is looked into when nothing of it is in
-memory and when all of it is. The memory is that of the indexes of so many sealed segments after one
-lookup in each, with indexes of 64 KiB. Prints a table for a decision; nothing is written.
+An index of 2 MiB, which a full segment of small batches has, is searched when none of it is in memory and when all of
+it is. The memory is that of the indexes of `--segments` sealed segments after one lookup in each, with indexes of
+64 KiB. Prints a table and writes no file.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.offset_index import OffsetIndex, SealedOffsetIndex
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.offset_index import OffsetIndex, SealedOffsetIndex
 
 INDEX_BYTES = 2 * 1024 * 1024
 SMALL_BYTES = 64 * 1024
@@ -40,12 +40,12 @@ def _write(path: Path, size_bytes: int) -> None:
 
 
 def by_arrays(path: str) -> Lookup:
-    """Read the whole file and take it apart, as Runnel did before."""
+    """Read and decode the whole file, as Tailrace did before."""
     return OffsetIndex.decode(Path(path).read_bytes(), 0, LOG_BYTES).find
 
 
 def by_mapping(path: str) -> Lookup:
-    """Map the file and search in it, as Runnel does."""
+    """Map the file and search the mapping, as Tailrace does."""
     data = RealFileSystem().map_file(path)
     if data is None:
         raise RuntimeError("no file")
@@ -53,7 +53,7 @@ def by_mapping(path: str) -> Lookup:
 
 
 def by_reads(path: str) -> Lookup:
-    """Keep the file open and read the entries that a search looks at, one by one."""
+    """Keep the file open and read each entry that a search needs."""
     descriptor = os.open(path, os.O_RDONLY)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
     count = os.fstat(descriptor).st_size // 8
@@ -106,7 +106,7 @@ def _warm_us(path: Path, way: Callable[[str], Lookup], random: Random) -> float:
 
 
 def _memory(folder: Path, name: str, count: int) -> str:
-    """The memory of a process that has looked into `count` indexes, of which a handful of files serve as many."""
+    """Return the memory of a process after lookups in `count` indexes, which share a few files."""
     program = f"""
 import os, sys
 from bench.index_lookup import WAYS
@@ -129,12 +129,12 @@ print(anonymous() - before, len(os.listdir("/proc/self/fd")))
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.index_lookup", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="cold lookups (default 15)")
     parser.add_argument("--segments", type=int, default=10_000, help="indexes in memory (default 10000)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="runnel-index-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tailrace-index-") as folder:
         path = Path(folder) / "index"
         _write(path, INDEX_BYTES)
         for number in range(50):

@@ -1,11 +1,11 @@
-"""Real Apache Kafka, one node in KRaft mode on loopback, from its jars on Maven Central.
+"""A real Apache Kafka, one node in KRaft mode on loopback, from its jars on Maven Central.
 
     with ApacheKafka() as kafka:
         connect_to(kafka.bootstrap_servers)
 
 From the command line, `python -m bench.kafka start` runs one until Ctrl-C, and
 `python -m bench.kafka run org.apache.kafka.tools.DumpLogSegments …` runs any of Kafka's tools.
-What is missing (Java, Maven, the network) is reported as `Unavailable` with a reason.
+A missing tool (Java, Maven, the network) is reported as `Unavailable` with a reason.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import random
 import re
 import shutil
 import signal
@@ -50,8 +51,8 @@ logger.server.level = info
 
 
 def kafka_classpath(version: str = KAFKA_VERSION) -> Classpath:
-    """Kafka's broker, clients and command-line tools with a logging backend."""
-    _require_java()
+    """Return the class path of Kafka's broker, clients and command-line tools with a logging backend."""
+    require_java()
     coordinates = [
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.kafka:kafka-tools:{version}",
@@ -61,15 +62,19 @@ def kafka_classpath(version: str = KAFKA_VERSION) -> Classpath:
     return Classpath.of(f"broker-{version}", coordinates)
 
 
-def _require_java() -> None:
+def require_java() -> None:
+    """Raise `Unavailable` unless Java is recent enough for Apache Kafka."""
     done = subprocess.run([require_tool("java"), "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(\d+)', done.stderr + done.stdout)
     if found is None or int(found.group(1)) < JAVA_VERSION_MIN:
         raise Unavailable(f"Apache Kafka {KAFKA_VERSION} needs Java {JAVA_VERSION_MIN} or newer")
 
 
+_OWN_PORTS = 15_000, 30_000  # below those that Linux and macOS give to connections
+
+
 class ApacheKafka:
-    """A single Kafka node for a benchmark or a test; data and ports are its own and go with it."""
+    """A single Kafka node for a benchmark or a test, with its own data and ports."""
 
     def __init__(
         self,
@@ -102,15 +107,15 @@ class ApacheKafka:
         return self._data / "logs"
 
     def log_text(self) -> str:
-        """What the broker has printed so far."""
+        """Return the output of the broker so far."""
         return (self.log_folder.parent / "server.log").read_text(errors="replace")
 
     def start(self) -> Self:
-        """Format the storage, start the JVM and return once a client could connect."""
+        """Format the storage, start the JVM and return when clients can connect."""
         classpath = kafka_classpath(self.version)
         folder = self._data = self._data or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         folder.mkdir(parents=True, exist_ok=True)
-        port, controller_port = _free_ports(2)
+        port, controller_port = free_ports(2)
         (folder / "log4j2.properties").write_text(_LOG4J)
         settings = folder / "server.properties"
         settings.write_text(self._server_properties(port, controller_port))
@@ -136,7 +141,7 @@ class ApacheKafka:
         return self
 
     def stop(self) -> None:
-        """Stop the broker cleanly; one that does not end in time is killed."""
+        """Stop the broker cleanly; kill it after a timeout."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGTERM)
@@ -185,7 +190,7 @@ class ApacheKafka:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while process is not None and time.monotonic() < deadline:
             if process.poll() is not None:
-                raise RuntimeError(f"Apache Kafka ended at start with status {process.returncode}:\n{self.log_text()}")
+                raise RuntimeError(f"Apache Kafka exited at start with status {process.returncode}:\n{self.log_text()}")
             if "Kafka Server started" in self.log_text():
                 return
             time.sleep(0.05)
@@ -193,28 +198,33 @@ class ApacheKafka:
 
 
 def _format_storage(classpath: Classpath, settings: Path, options: list[str]) -> None:
-    # A leading zero byte: an id that began with "-" would be taken for an option.
+    # A leading zero byte, because an id that began with "-" would be taken for an option.
     cluster_id = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     arguments = ["format", "--ignore-formatted", "--cluster-id", cluster_id, "--config", str(settings)]
     command = classpath.command("kafka.tools.StorageTool", *arguments, options=options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=READY_TIMEOUT_S, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"the storage could not be formatted:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"cannot format the storage of Apache Kafka:\n{done.stdout}{done.stderr}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that are free now, and that the system gives to no connection in the meantime."""
+    found: list[int] = []
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        return [int(held.getsockname()[1]) for held in sockets]
+        while len(found) < count:
+            port = random.SystemRandom().randrange(*_OWN_PORTS)
+            held = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                held.bind(("127.0.0.1", port))
+                found.append(port)
+    return found
 
 
 def _start(arguments: argparse.Namespace) -> int:
     properties = dict(pair.split("=", 1) for pair in arguments.set)
     with ApacheKafka(properties, data=arguments.data) as kafka:
         print(f"kafka: {kafka.version} ready on {kafka.bootstrap_servers}, process {kafka.pid}", flush=True)
-        # Blocked only now: the JVM would inherit the mask and never see its own SIGTERM.
+        # Not before this point: the JVM would inherit the mask and never get its own SIGTERM.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
     return 0
@@ -225,7 +235,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The command line of this module."""
+    """Run the command line of this module."""
     parser = argparse.ArgumentParser(prog="python -m bench.kafka", description="Real Apache Kafka, for comparison.")
     commands = parser.add_subparsers(required=True)
     start = commands.add_parser("start", help="run a broker until Ctrl-C")

@@ -1,10 +1,10 @@
-"""Produce and consume with confluent-kafka as fast as it goes, and count what it cost."""
+"""A produce and consume load with confluent-kafka at full speed, and its cost."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,14 +36,14 @@ CONSUMER_SETTINGS = {
     "auto.offset.reset": "earliest",
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 262_144,
-    # Without this a full local queue would stop fetching for a whole second.
+    # Without this, a full local queue would stop fetching for a whole second.
     "fetch.queue.backoff.ms": 1,
 }
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One phase of one round."""
+    """The figures of one phase of one round."""
 
     record_count: int
     byte_count: int
@@ -54,17 +54,17 @@ class Measurement:
 
     @property
     def other_cores(self) -> float:
-        """How many cores everything but broker and client kept busy: a measure of disturbance."""
+        """The number of cores that everything but broker and client kept busy: a measure of disturbance."""
         return max(0.0, self.machine_cpu_s - self.broker_cpu_s - self.client_cpu_s) / self.seconds
 
     @property
     def mb_per_s(self) -> float:
-        """Payload megabytes a second."""
+        """Payload megabytes per second."""
         return self.byte_count / self.seconds / 1e6
 
     @property
     def records_per_s(self) -> float:
-        """Records a second."""
+        """Records per second."""
         return self.record_count / self.seconds
 
     @property
@@ -79,13 +79,21 @@ class Measurement:
 
 
 def run_round(
-    target: Target, topic: str, record_bytes: int, byte_limit: int, time_limit_s: float
+    target: Target,
+    topic: str,
+    record_bytes: int,
+    byte_limit: int,
+    time_limit_s: float,
+    client: Mapping[str, Any] | None = None,
 ) -> tuple[Measurement, Measurement]:
-    """Produce to a fresh topic, read all of it back, drop it."""
-    admin = AdminClient({"bootstrap.servers": target.bootstrap_servers, "log_level": ERRORS_ONLY})
+    """Produce to a new topic, read all of it back, and delete it; `client` has more settings of the clients."""
+    more = dict(client or {})
+    admin = AdminClient({"bootstrap.servers": target.bootstrap_servers, "log_level": ERRORS_ONLY, **more})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    produced = _measured(target, record_bytes, lambda: produce(target, topic, record_bytes, byte_limit, time_limit_s))
-    consumed = _measured(target, record_bytes, lambda: consume(target, topic, produced.record_count))
+    produced = _measured(
+        target, record_bytes, lambda: produce(target, topic, record_bytes, byte_limit, time_limit_s, client=more)
+    )
+    consumed = _measured(target, record_bytes, lambda: consume(target, topic, produced.record_count, client=more))
     admin.delete_topics([topic])[topic].result(30)
     return produced, consumed
 
@@ -106,43 +114,49 @@ def _measured(target: Target, record_bytes: int, work: Callable[[], int]) -> Mea
 
 
 class Served(Protocol):
-    """What can be connected to."""
+    """A broker that clients can connect to."""
 
     @property
     def bootstrap_servers(self) -> str: ...
 
 
 def produce(
-    target: Served, topic: str, record_bytes: int, byte_limit: int, time_limit_s: float, acks: str = "all"
+    target: Served,
+    topic: str,
+    record_bytes: int,
+    byte_limit: int,
+    time_limit_s: float,
+    acks: str = "all",
+    client: Mapping[str, Any] | None = None,
 ) -> int:
-    """Produce random records until there are enough bytes or the time is over; how many."""
+    """Produce random records up to a number of bytes or a time limit. Return the number of records."""
     failures: list[Any] = []
 
     def delivered(error: Any, _: Any) -> None:
         if error is not None:
             failures.append(error)
 
-    # Failures alone call back: a Python call for each record would measure Python.
+    # Only failures call back: a Python call for each record would measure Python.
     settings = {**PRODUCER_SETTINGS, "bootstrap.servers": target.bootstrap_servers, "delivery.report.only.error": True}
-    producer = Producer({**settings, "acks": acks, "on_delivery": delivered})
-    # Random, so that nothing on the way can gain by compressing.
+    producer = Producer({**settings, "acks": acks, "on_delivery": delivered, **(client or {})})
+    # Random values, so that compression has no effect.
     values = [os.urandom(record_bytes) for _ in range(CHUNK_COUNT)]
     count, deadline = 0, time.perf_counter() + time_limit_s
     while count * record_bytes < byte_limit and time.perf_counter() < deadline:
         while len(producer) > IN_FLIGHT_MAX:
             producer.poll(0.001)
-        # The library marks failed messages in these dictionaries, so each chunk has its own.
+        # The library marks failed messages in these dictionaries, so each chunk needs its own.
         count += producer.produce_batch(topic, [{"value": value} for value in values], partition=PARTITION)
         producer.poll(0)
     left = producer.flush(STALL_TIMEOUT_S)
     if left or failures:
-        raise RuntimeError(f"{left} records were not confirmed, {len(failures)} failed: {failures[:1]}")
+        raise RuntimeError(f"{left} records were not acknowledged, {len(failures)} failed: {failures[:1]}")
     return count
 
 
-def consume(target: Served, topic: str, wanted: int) -> int:
-    """Read so many records from the beginning; how many came."""
-    consumer = Consumer({**CONSUMER_SETTINGS, "bootstrap.servers": target.bootstrap_servers})
+def consume(target: Served, topic: str, wanted: int, client: Mapping[str, Any] | None = None) -> int:
+    """Read `wanted` records from the start. Return the number of records read."""
+    consumer = Consumer({**CONSUMER_SETTINGS, "bootstrap.servers": target.bootstrap_servers, **(client or {})})
     consumer.assign([TopicPartition(topic, PARTITION, 0)])
     count, deadline = 0, time.perf_counter() + STALL_TIMEOUT_S
     while count < wanted:
@@ -152,6 +166,6 @@ def consume(target: Served, topic: str, wanted: int) -> int:
                 raise RuntimeError(str(message.error()))
         count += len(messages)
         if time.perf_counter() > deadline:
-            raise RuntimeError(f"{count} of {wanted} records came within {STALL_TIMEOUT_S:.0f} s")
+            raise RuntimeError(f"only {count} of {wanted} records arrived within {STALL_TIMEOUT_S:.0f} s")
     consumer.close()
     return count

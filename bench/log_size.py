@@ -1,13 +1,12 @@
-"""Whether a log costs more to append to and to read from when it is larger.
+"""The cost of appends and reads by the size of a log.
 
     python -m bench.log_size [--megabytes 10 100 1000 10000] [--rounds 5]
 
-A partition is filled to each size. Then batches of 16 KB are appended and read with the storage
-layer alone, and through a broker that is started on the same folder. The sizes take turns, round
-by round, so that whatever else the machine does meets all of them. What counts is CPU time, user
-and system, for one operation. Reads are of one batch: after each other, at random offsets, and
-lookups of random times. Writes `docs/benchmarks/log_size.json`, `.md` and `.png`. The folder takes
-all sizes together on the disk and is removed at the end.
+A partition is filled to each size. Then batches of 16 KB are appended and read with the storage layer alone, and
+through a broker that is started on the same folder. The sizes take turns, round by round, so that other work on the
+machine affects all of them. The figure is the CPU time, user and system, of one operation. Reads are of one batch: in
+order, at random offsets, and lookups of random timestamps. Writes `docs/benchmarks/log_size.json`, `.md` and `.png`.
+The folder needs disk space for all sizes together and is removed at the end.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from bench.cache import CHECKOUT
 from bench.log_size_broker import BrokerSide, Process, make_topics
 from bench.log_size_report import write_report
 from bench.timed_batch import BATCH_RECORDS, TimedBatches
-from runnel.base.clock import SystemClock
-from runnel.base.limits import LOOKUP_CHUNK_BYTES
-from runnel.records.batch import read_header
-from runnel.storage.fs import File, RealFileSystem
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
+from tailrace.base.clock import SystemClock
+from tailrace.base.limits import LOOKUP_CHUNK_BYTES
+from tailrace.records.batch import read_header
+from tailrace.storage.fs import File, RealFileSystem
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
 
 KINDS = ("append", "read_in_order", "read_at_random", "bare_read", "find_time")
 OPERATIONS = 200
@@ -42,7 +41,7 @@ CONFIG = LogConfig(retention_ms=-1)
 
 
 class StorageSide:
-    """Operations on the log itself, each as a list of calls that are ready to be made."""
+    """Operations on the log itself, each as a list of prepared calls."""
 
     def __init__(self, log: Log, batches: TimedBatches, random: Random) -> None:
         self._log = log
@@ -71,7 +70,7 @@ class StorageSide:
         return lambda: self._log.read(offset, self._batches.size_bytes, end_offset, True)
 
     def bare_read(self) -> list[Callable[[], object]]:
-        """What the kernel takes to read as many bytes at random, a lookup's and the batch's."""
+        """Return plain kernel reads of as many bytes at random positions: those of a lookup and of the batch."""
         segments = self._log.segments[:-1] or self._log.segments
         calls: list[Callable[[], object]] = []
         for _ in range(OPERATIONS):
@@ -155,7 +154,7 @@ def _spreads(found: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def measure(megabytes: Sequence[int], rounds: int, folder: Path) -> list[dict[str, Any]]:
-    """The same operations on logs of each size."""
+    """Measure the same operations on logs of each size."""
     batches = {size: TimedBatches() for size in megabytes}
     make_topics(folder, [_topic(size) for size in megabytes])
     storage = _measure_storage(folder, batches, rounds)
@@ -164,17 +163,17 @@ def measure(megabytes: Sequence[int], rounds: int, folder: Path) -> list[dict[st
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.log_size", description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 100, 1000, 10_000], help="sizes of the log")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each operation (default 5)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel")
-    folder = Path(tempfile.mkdtemp(prefix="runnel-log-size-"))
+    conditions = machine.conditions("tailrace")
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-log-size-"))
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < sum(arguments.megabytes) * 1_500_000:
-        print(f"only {free_bytes / 1e9:.0f} GB are free", file=sys.stderr)
+        print(f"not enough disk space: only {free_bytes / 1e9:.0f} GB are free", file=sys.stderr)
         return 1
     try:
         results = measure(sorted(arguments.megabytes), arguments.rounds, folder)

@@ -1,4 +1,4 @@
-"""The broker's side of the benchmark of log sizes: raw requests, and the CPU time that the broker took for them."""
+"""The broker side of the log size benchmark: raw requests, and the broker's CPU time for them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from random import Random
 from typing import Any
 
 from bench.timed_batch import BATCH_RECORDS, TimedBatches
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from runnel.protocol.messages.offset import (
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from tailrace.protocol.messages.offset import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.messages.topic import CreateTopicsRequest, CreateTopicsRequestConfig, CreateTopicsRequestTopic
-from runnel.protocol.registry import response_type
+from tailrace.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from tailrace.protocol.messages.topic import CreateTopicsRequest, CreateTopicsRequestConfig, CreateTopicsRequestTopic
+from tailrace.protocol.registry import response_type
 
 OPERATIONS = 100
 TIMEOUT_S = 120.0
@@ -31,10 +31,10 @@ VERSIONS = {ProduceRequest: 9, FetchRequest: 12, ListOffsetsRequest: 7, CreateTo
 
 
 class Process:
-    """`runnel start` on a folder, and one connection to it."""
+    """`tailrace start` on a folder, and one connection to it."""
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "runnel.cli.main", "start", "--data", str(folder), "--listen", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "tailrace.cli.main", "start", "--data", str(folder), "--listen", "127.0.0.1:0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if self._process.stdout is None:
             raise RuntimeError("the broker has no output")
@@ -43,13 +43,13 @@ class Process:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: Message) -> Any:
-        """One request and its reply."""
+        """Send one request and return its reply."""
         version = VERSIONS[type(request)]
         self._socket.sendall(b"".join(encode_request(1, "bench", request, version)))
         (size_bytes,) = struct.unpack(">i", self._receive(4))
         key = request.SCHEMA.key
         if key is None:
-            raise RuntimeError("no request")
+            raise RuntimeError("the message is not a request")
         return decode_response(response_type(key), self._receive(size_bytes), version)[1]
 
     def _receive(self, size_bytes: int) -> bytes:
@@ -62,7 +62,7 @@ class Process:
         return bytes(data)
 
     def cpu_us(self) -> float:
-        """The CPU time of all threads, to the nanosecond where the kernel counts it so."""
+        """Return the CPU time of all threads, in nanoseconds if the kernel has that precision."""
         tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e3
 
@@ -75,7 +75,7 @@ class Process:
 
 
 def make_topics(folder: Path, names: Sequence[str]) -> None:
-    """Topics of one partition each that keep everything."""
+    """Create topics of one partition each without retention."""
     process = Process(folder)
     configs = [CreateTopicsRequestConfig(name="retention.ms", value="-1")]
     asked = [
@@ -84,7 +84,7 @@ def make_topics(folder: Path, names: Sequence[str]) -> None:
     reply = process.ask(CreateTopicsRequest(topics=asked, timeout_ms=10_000))
     process.stop()
     if any(topic.error_code for topic in reply.topics):
-        raise RuntimeError(f"a topic could not be made: {reply}")
+        raise RuntimeError(f"cannot create a topic: {reply}")
 
 
 class BrokerSide:
@@ -99,7 +99,7 @@ class BrokerSide:
         self._random = random
 
     def measure(self, kind: str) -> float:
-        """CPU time of the broker for one request of a kind, in microseconds."""
+        """Return the broker's CPU time for one request of a kind, in microseconds."""
         calls: dict[str, Callable[[], object]] = {
             "produce": self._produce,
             "fetch_at_random": self._fetch,
@@ -125,7 +125,7 @@ class BrokerSide:
             FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=2**20, session_epoch=-1, topics=topics)
         )
         if len(reply.responses[0].partitions[0].records) != self._batches.size_bytes:
-            raise RuntimeError(f"not one batch at {offset}")
+            raise RuntimeError(f"the fetch at offset {offset} did not return one batch")
 
     def _find_time(self) -> None:
         offset = self._random.randrange(self._batches.next_offset)
@@ -133,4 +133,4 @@ class BrokerSide:
         topics = [ListOffsetsRequestTopic(name=self._topic, partitions=[wanted])]
         reply = self._process.ask(ListOffsetsRequest(replica_id=-1, topics=topics))
         if reply.topics[0].partitions[0].offset != offset:
-            raise RuntimeError(f"not found: {offset}")
+            raise RuntimeError(f"the timestamp of offset {offset} was not found")

@@ -1,4 +1,4 @@
-"""The figures of log sizes as data, as a page and as a plot."""
+"""The report of the log size benchmark, as data, a page and a plot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ for one operation on a batch of {result["batch_bytes"]:,} bytes; medians of {_ro
 in which the sizes took turns, with the least and the most in brackets. The files are in the page cache as far as it
 reaches. A log that does not fit into the processor's caches, or into the memory, costs the kernel
 more to read at random; the row of the kernel alone shows how much: it reads as many bytes as a read
-at a random offset does, without a lookup. What is above it is Runnel's.
+at a random offset does, without a lookup. What is above it is Tailrace's.
 
 ## Storage alone, µs
 

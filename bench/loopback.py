@@ -1,7 +1,7 @@
-"""The ceiling: how fast one process can send bytes to another over loopback, with nothing in between.
+"""The upper limit: the speed of sending bytes from one process to another over loopback.
 
-A broker cannot be faster than this. The receiver counts and forgets, as a broker would if it
-neither checked nor stored anything.
+A broker cannot be faster than this. The receiver counts and discards the data, like a broker that neither checks nor
+stores anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Copy:
-    """One measured copy."""
+    """The figures of one copy."""
 
     byte_count: int
     seconds: float
@@ -27,7 +27,7 @@ class Copy:
 
 
 def copy(byte_count: int) -> Copy:
-    """Send that many bytes to another process over a socket on loopback."""
+    """Send `byte_count` bytes to another process over a loopback socket."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     receiver = context.Process(target=_receive, args=(theirs, byte_count))

@@ -1,4 +1,4 @@
-"""What a reader must know of the machine to judge a number: no names, no addresses, no folders."""
+"""The conditions of a benchmark: machine, versions and load, without names, addresses or folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psutil
 
 
 def conditions(*packages: str) -> dict[str, str]:
-    """The machine and the versions, as short texts."""
+    """Return the properties of the machine and the versions, as short texts."""
     found = {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
@@ -31,12 +31,12 @@ def conditions(*packages: str) -> dict[str, str]:
 
 
 def load() -> str:
-    """Runnable processes over the last minute; more than the cores before a run means a disturbed one."""
+    """Return the average number of runnable processes; more than the cores means that a run is disturbed."""
     return f"{os.getloadavg()[0]:.1f}"
 
 
 def busy_seconds() -> float:
-    """CPU time that all cores together have spent on anything, the hypervisor's share included."""
+    """Return the CPU time that all cores have spent on anything, including the hypervisor's share."""
     times = psutil.cpu_times()
     names = ("user", "nice", "system", "irq", "softirq", "steal")
     return float(sum(getattr(times, name, 0.0) for name in names))
@@ -52,7 +52,7 @@ def _processor() -> str:
 
 
 def _file_system(folder: Path) -> str:
-    """The type of the file system that holds a folder: the mounted one with the longest matching path."""
+    """Return the type of the file system of a folder: the mount with the longest matching path."""
     holders = [part for part in psutil.disk_partitions(all=True) if folder.is_relative_to(part.mountpoint)]
     return str(max(holders, key=lambda part: len(part.mountpoint)).fstype) if holders else "unknown"
 
@@ -66,12 +66,12 @@ def _java() -> str | None:
 
 
 def table(values: dict[str, str]) -> str:
-    """A two-column Markdown table."""
+    """Return a two-column Markdown table."""
     return "| | |\n| --- | --- |\n" + "".join(f"| {name} | {value} |\n" for name, value in values.items())
 
 
 def command_line(module: str, **options: object) -> str:
-    """How to do this run again."""
+    """Return the command that repeats this run."""
     return " ".join(
         [f"python -m {module}", *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())]
     )

@@ -1,4 +1,4 @@
-"""Jars from Maven Central, as class paths."""
+"""Class paths of jars from Maven Central."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JAVA_VERSION_MIN = 17
 
 @dataclass(frozen=True)
 class Classpath:
-    """The jars of some artifacts and of everything that these need, in one folder."""
+    """The jars of some artifacts and their dependencies, in one folder."""
 
     folder: Path
 
@@ -26,17 +26,17 @@ class Classpath:
     ) -> Classpath:
         """Resolve `group:artifact:version` coordinates once; later calls find them in the cache.
 
-        Without `is_transitive` the artifacts come alone, and the repositories that they name are not asked.
+        Without `is_transitive`, dependencies are left out, and the repositories that the artifacts name are not used.
         """
         require_tool("java")
-        folder = (cache or cache_folder("kafka", "RUNNEL_KAFKA_CACHE")) / name
+        folder = (cache or cache_folder("kafka", "TAILRACE_KAFKA_CACHE")) / name
         return cls(built_once(folder, lambda unfinished: _copy_jars(coordinates, unfinished, is_transitive)))
 
     def __str__(self) -> str:
         return os.pathsep.join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
 
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """The command line that runs a main class (or a source file) on this class path."""
+        """Return the command line that runs a main class (or a source file) on this class path."""
         return [require_tool("java"), *options, "-cp", str(self), main, *arguments]
 
 
@@ -49,7 +49,7 @@ def _copy_jars(coordinates: Sequence[str], folder: Path, is_transitive: bool) ->
     resolve(copy, what=f"{', '.join(coordinates)} from Maven Central", cwd=project)
     shutil.rmtree(project)
     if not any(folder.glob("*.jar")):
-        raise Unavailable("Maven copied no jars")
+        raise Unavailable("Maven did not copy any jar")
 
 
 _NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
@@ -64,6 +64,6 @@ def _pom(coordinates: Sequence[str], exclusions: str) -> str:
     )
     return (
         "<project><modelVersion>4.0.0</modelVersion>"
-        "<groupId>runnel</groupId><artifactId>classpath</artifactId><version>1</version>"
+        "<groupId>tailrace</groupId><artifactId>classpath</artifactId><version>1</version>"
         f"<dependencies>{dependencies}</dependencies></project>"
     )

@@ -1,7 +1,7 @@
-"""What compaction costs by the record, in Python and in C: `python -m bench.offset_map` prints a table.
+"""The cost of compaction for each record, in Python and in C: `python -m bench.offset_map` prints a table.
 
-Batches in memory, CPU time of one thread, best of some rounds: first all keys are put into the map,
-then the batches are filtered.
+Batches in memory, CPU time of one thread, best of several rounds: first all keys are put into the map, then the batches
+are filtered.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import random
 import time
 
-from runnel.records.batch import HEADER_SIZE
-from runnel.records.builder import BatchBuilder
-from runnel.records.offset_map import IS_NATIVE, SLOT_SIZE, KeyMap, NativeOffsetMap, PythonOffsetMap
+from tailrace.records.batch import HEADER_SIZE
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.offset_map import IS_NATIVE, SLOT_SIZE, KeyMap, NativeOffsetMap, PythonOffsetMap
 
 KEYS = 50_000
 BATCH_BYTES = 100_000
@@ -43,7 +43,7 @@ def _batches(value_bytes: int, record_count: int) -> list[tuple[memoryview, int]
 
 
 def _measure(make: type[KeyMap], batches: list[tuple[memoryview, int]]) -> tuple[float, float]:
-    """Microseconds a record for putting and for filtering."""
+    """Return the microseconds for each record, for putting and for filtering."""
     keys = make(SLOT_SIZE * KEYS * 2, 0.9)  # type: ignore[call-arg]
     began = time.process_time()
     for number, (body, count) in enumerate(batches):

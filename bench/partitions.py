@@ -1,10 +1,10 @@
-"""What partitions cost: to make, to write to, to stop and to start with, and in memory.
+"""The cost of partitions: to create, write, stop and start them, and their memory.
 
     python -m bench.partitions [--partitions 10000] [--records 10]
 
-Topics of a thousand partitions are made, and each partition gets records of 1,000 random bytes.
-Then the broker is stopped cleanly and started again, and killed and started again, with the files
-in the page cache. Writes `docs/benchmarks/partitions.json` and `.md`.
+Topics of a thousand partitions are created, and each partition gets records of 1,000 random bytes. Then the broker is
+stopped cleanly and started again, and killed and started again, with the files in the page cache. Writes
+`docs/benchmarks/partitions.json` and `.md`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ TIMEOUT_S = 600.0
 
 
 class Broker:
-    """`runnel start` on a folder that stays when it ends."""
+    """`tailrace start` on a folder that remains when the broker ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        command = [sys.executable, "-m", "runnel.cli.main", "start", "--data", str(folder / "data")]
+        command = [sys.executable, "-m", "tailrace.cli.main", "start", "--data", str(folder / "data")]
         with (folder / "broker.log").open("a") as log:
             started = time.perf_counter()
             self._process = subprocess.Popen(
@@ -69,7 +69,7 @@ class Broker:
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
     def end(self, how: signal.Signals) -> float:
-        """Stop it; how long that took."""
+        """End the broker with a signal, and return the seconds that it took."""
         started = time.perf_counter()
         self._process.send_signal(how)
         self._process.wait(TIMEOUT_S)
@@ -101,7 +101,7 @@ def _produce(address: str, count: int, record_count: int) -> None:
             producer.produce(f"t{topic}", os.urandom(RECORD_BYTES), partition=partition)
             producer.poll(0)
         if producer.flush(TIMEOUT_S):
-            raise RuntimeError("not everything was acknowledged")
+            raise RuntimeError("not all records were acknowledged")
 
 
 def _started(broker: Broker, count: int, empty: dict[str, float]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _started(broker: Broker, count: int, empty: dict[str, float]) -> dict[str, A
 
 
 def measure(count: int, record_count: int, folder: Path) -> dict[str, Any]:
-    """A broker through making, writing, stopping, starting, killing and starting."""
+    """Measure a broker through creating, writing, stopping, starting, killing and starting."""
     broker = Broker(folder)
     empty = {"ready_s": broker.ready_after_s, "ready_cpu_s": broker.start_cpu_s, "rss_mb": broker.rss_mb}
     found: dict[str, Any] = {"empty": {name: round(value, 3) for name, value in empty.items()}}
@@ -171,14 +171,14 @@ taken off the figures of one partition.
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.partitions", description=__doc__.splitlines()[0])
-    parser.add_argument("--partitions", type=int, default=10_000, help="how many (default 10000)")
-    parser.add_argument("--records", type=int, default=10, help="records for each (default 10)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--partitions", type=int, default=10_000, help="the number of partitions (default 10000)")
+    parser.add_argument("--records", type=int, default=10, help="records for each partition (default 10)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel")
-    folder = Path(tempfile.mkdtemp(prefix="runnel-partitions-"))
+    conditions = machine.conditions("tailrace")
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-partitions-"))
     try:
         found = measure(arguments.partitions, arguments.records, folder)
     finally:

@@ -1,4 +1,4 @@
-"""How long single requests take while a broker does something else."""
+"""A probe of the latency of single requests while a broker does other work."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Self
 
 import psutil
 
-from runnel.client.address import parse_addresses
-from runnel.client.connection import Connection
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponse
-from runnel.protocol.messages.produce import (
+from tailrace.client.address import parse_addresses
+from tailrace.client.connection import Connection
+from tailrace.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponse
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
 )
-from runnel.records.builder import BatchBuilder
+from tailrace.records.builder import BatchBuilder
 
 PAUSE_S = 0.002
 TIMEOUT_MS = 30_000
 VALUE_BYTES = 1000
-NAMED_PRODUCE_VERSION = NAMED_FETCH_VERSION = 12  # later ones name topics by their ids
+NAMED_PRODUCE_VERSION = NAMED_FETCH_VERSION = 12  # later versions use topic ids
 
 
 class Probe:
-    """A thread that produces one record and fetches one, again and again, and notes how long each took."""
+    """A thread that repeatedly produces and fetches one record, and records the latencies."""
 
     def __init__(self, bootstrap_servers: str, topic: str, pid: int) -> None:
         self.produce_ms: list[float] = []
@@ -55,7 +55,7 @@ class Probe:
             raise self._failure
 
     def figures(self) -> dict[str, dict[str, float]]:
-        """Percentiles in milliseconds."""
+        """Return percentiles in milliseconds."""
         return {"produce": percentiles(self.produce_ms), "fetch": percentiles(self.fetch_ms)}
 
     def _run(self) -> None:
@@ -73,7 +73,7 @@ class Probe:
             self.produce_ms.append((time.perf_counter() - began) * 1000)
             outcome = produced.responses[0].partition_responses[0]
             if outcome.error_code:
-                raise RuntimeError(f"the probe's record was refused with {outcome.error_code}")
+                raise RuntimeError(f"the probe's record was rejected with error code {outcome.error_code}")
             began = time.perf_counter()
             fetch = self._fetch(outcome.base_offset)
             await connection.request(fetch, FetchResponse, version_max=NAMED_FETCH_VERSION)
@@ -96,7 +96,7 @@ class Probe:
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """The median, two high percentiles and the worst."""
+    """Return the median, two high percentiles and the maximum."""
     cuts = statistics.quantiles(values, n=1000, method="inclusive")
     return {
         "count": len(values),

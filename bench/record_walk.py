@@ -1,8 +1,7 @@
-"""How fast the two record walks are, next to the checksum and the codecs: `python -m bench.record_walk`.
+"""The speed of the two record walks, compared with the checksum and the codecs: `python -m bench.record_walk`.
 
-Each figure is the best of several rounds over one batch of about 1 MB in memory, in CPU time of
-one thread, so that other work on the machine counts little.
-Sizes count the records as they are without compression.
+Each figure is the best of several rounds over one batch of about 1 MB in memory, in CPU time of one thread, so that
+other work on the machine matters little. Sizes are those of the uncompressed records.
 """
 
 import platform
@@ -10,11 +9,11 @@ import random
 import time
 from collections.abc import Callable
 
-from runnel.records.batch import HEADER_SIZE, check_crc, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression, compress, decompress
-from runnel.records.record import INT64_MAX, INT64_MIN
-from runnel.records.walk import WalkFunction, walk_records_python
+from tailrace.base.sentinel import INT64_MAX, INT64_MIN
+from tailrace.records.batch import HEADER_SIZE, check_crc, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression, compress, decompress
+from tailrace.records.walk import WalkFunction, walk_records_python
 
 BATCH_SIZE_BYTES = 1_000_000
 VALUE_SIZES = (100, 1_000)
@@ -23,7 +22,7 @@ ROUND_MIN_S = 0.02
 
 
 def build(value_size: int) -> bytes:
-    """A batch of records with small keys whose values are hexadecimal digits, so that they compress about twofold."""
+    """Return a batch of records with small keys and values of hexadecimal digits, which compress about twofold."""
     rng = random.Random(value_size)
     builder = BatchBuilder(size_bytes_max=BATCH_SIZE_BYTES)
     index = 0
@@ -33,7 +32,7 @@ def build(value_size: int) -> bytes:
 
 
 def best_seconds(run: Callable[[], object]) -> float:
-    """The least CPU time one call took, over rounds long enough for the clock."""
+    """Return the shortest CPU time of one call, over rounds long enough for the clock."""
     run()
     best = float("inf")
     for _ in range(ROUNDS):
@@ -47,10 +46,10 @@ def best_seconds(run: Callable[[], object]) -> float:
 
 
 def walks() -> dict[str, WalkFunction]:
-    """The walks that this machine has."""
+    """Return the walks that are available on this machine."""
     found: dict[str, WalkFunction] = {"walk, Python": walk_records_python}
     try:
-        from runnel.records._native import walk_records
+        from tailrace.records._native import walk_records
     except ImportError:
         print("the native module is not built: python setup.py build_ext --inplace")
     else:
@@ -59,7 +58,7 @@ def walks() -> dict[str, WalkFunction]:
 
 
 def measure(value_size: int) -> list[tuple[str, float, float]]:
-    """Rows of name, MB/s and millions of records a second for one record size."""
+    """Return rows of name, MB/s and millions of records per second for one record size."""
     batch = build(value_size)
     header = read_header(batch)
     body = batch[HEADER_SIZE:]
@@ -79,7 +78,7 @@ def measure(value_size: int) -> list[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Print a table a record size."""
+    """Print a table for each record size."""
     print(
         f"Python {platform.python_version()} on {platform.machine()}; best of {ROUNDS} rounds; CPU time of one thread"
     )

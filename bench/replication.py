@@ -1,10 +1,10 @@
-"""How fast an empty follower catches up, next to how fast one client reads the same partition.
+"""The speed at which an empty follower catches up, compared with a client that reads the same partition.
 
     python -m bench.replication [--rounds 5] [--mb 300]
 
-A broker leads a partition that was filled before. In each round a client (confluent-kafka) reads all of it, and another
-broker that has nothing replicates all of it, one after the other, so that a machine that changes its speed changes it
-for both. One round before the first is not counted. Writes `docs/benchmarks/replication.json` and `.md`.
+A broker leads a partition that was filled before. In each round a client (confluent-kafka) reads all of it, and an
+empty broker replicates all of it, one after the other, so that a change of the machine's speed affects both. A warm-up
+round is not counted. Writes `docs/benchmarks/replication.json` and `.md`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOLLOW_TIMEOUT_S = 120.0
 
 
 class Leader:
-    """The broker that both read from."""
+    """The broker from which both read."""
 
     def __init__(self, folder: Path) -> None:
         self.port = _free_port()
@@ -59,7 +59,7 @@ def _free_port() -> int:
 
 
 def follow(leader: Leader, folder: Path, count: int) -> dict[str, float]:
-    """Replicate `count` records into an empty folder: the seconds, and the CPU seconds of both brokers."""
+    """Replicate `count` records into an empty folder; return the seconds, and the CPU seconds of both brokers."""
     before = cpu_seconds(leader.pid)
     command = [sys.executable, "-m", "bench.replication_broker", "--data", str(folder), "--port", str(leader.port)]
     done = subprocess.run(
@@ -75,7 +75,7 @@ def follow(leader: Leader, folder: Path, count: int) -> dict[str, float]:
 
 
 def read(leader: Leader, count: int) -> dict[str, float]:
-    """Read `count` records with one client: the seconds, and the CPU seconds of client and broker."""
+    """Read `count` records with one client; return the seconds, and the CPU seconds of client and broker."""
     before, started, own = cpu_seconds(leader.pid), time.perf_counter(), time.process_time()
     consume(leader, TOPIC, count)
     seconds = time.perf_counter() - started
@@ -87,9 +87,9 @@ def read(leader: Leader, count: int) -> dict[str, float]:
 
 
 def measure(record_bytes: int, rounds: int, byte_limit: int) -> dict[str, Any]:
-    """All rounds for one size of records."""
+    """Run all rounds for one record size."""
     found: dict[str, list[dict[str, float]]] = {"client": [], "follower": []}
-    with tempfile.TemporaryDirectory(prefix="runnel-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as name:
         leader = Leader(Path(name) / "leader")
         try:
             count = produce(leader, TOPIC, record_bytes, byte_limit, time_limit_s=120.0, acks="1")
@@ -158,13 +158,13 @@ Compared with the client's rate the follower's is {shares}.
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.replication", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds (default 5)")
     parser.add_argument("--mb", type=int, default=300, help="megabytes of payload (default 300)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel", "confluent-kafka")
+    conditions = machine.conditions("tailrace", "confluent-kafka")
     results = [measure(size, arguments.rounds, arguments.mb * 1_000_000) for size in RECORD_BYTES]
     conditions["load after the run"] = machine.load()
     result = {

@@ -1,7 +1,7 @@
-"""One broker of two, in a process of its own, with metadata that never changes: for `bench.replication`.
+"""One of two brokers with constant metadata, in its own process, for `bench.replication`.
 
-Broker 1 leads the only partition of the topic `t`, broker 2 follows. The leader prints a line when it is ready. The
-follower prints how long it took to have as many records as it was told, and ends.
+Broker 1 leads the only partition of the topic `t`, and broker 2 follows. The leader prints a line when it is ready. The
+follower prints how long it took to replicate the given number of records, and ends.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
-from runnel.base.event_loop import new_event_loop
-from runnel.config.broker import BrokerConfig
-from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.memory import MemoryStore
-from runnel.machines.controller.record import (
+from tailrace.base.event_loop import new_event_loop
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.memory import MemoryStore
+from tailrace.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
     ControllerRecord,
@@ -26,7 +26,7 @@ from runnel.machines.controller.record import (
     Record,
     TopicRecord,
 )
-from runnel.server.server import Server
+from tailrace.server.server import Server, start_server
 
 LEADER, FOLLOWER = 1, 2
 TOPIC = "t"
@@ -34,7 +34,7 @@ POLL_S = 0.001
 
 
 async def start(broker_id: int, data: str, leader_port: int) -> Server:
-    """A server whose image says who leads and who follows."""
+    """Start a server whose metadata has both the leader and the follower."""
     store = MemoryStore()
     port, other = (leader_port, FOLLOWER) if broker_id == LEADER else (0, LEADER)
     endpoint = Endpoint("PLAINTEXT", "127.0.0.1", leader_port, "PLAINTEXT")
@@ -43,7 +43,7 @@ async def start(broker_id: int, data: str, leader_port: int) -> Server:
     admissions = set()
 
     def admit(records: Sequence[Record]) -> None:
-        """Be the controller, who does nothing but admit: one of the broker's own would elect and count the dead."""
+        """Act as a controller that only admits brokers: the broker's own would also elect leaders."""
         for record in records:
             if isinstance(record, BrokerRecord):
                 admission = asyncio.ensure_future(metadata.commit([BrokerAdmitted(record.broker_id, record.epoch)]))
@@ -60,24 +60,22 @@ async def start(broker_id: int, data: str, leader_port: int) -> Server:
         ]
     )
     settings = {"node.id": str(broker_id), "log.dirs": data, "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    server = Server(BrokerConfig(settings), store=store)
-    await server.start()
-    return server
+    return await start_server(BrokerConfig(settings), store=store)
 
 
 async def lead(data: str, port: int) -> None:
-    """Serve until somebody kills this."""
+    """Serve until the process is killed."""
     await start(LEADER, data, port)
     print("ready", flush=True)
     await asyncio.Event().wait()
 
 
 async def follow(data: str, leader_port: int, end_offset: int) -> None:
-    """Catch up, say how long it took, and stop."""
+    """Catch up, print how long it took, and stop."""
     server = await start(FOLLOWER, data, leader_port)
     started, cpu_before = time.perf_counter(), time.process_time()
     log = server.broker.replicas.get(TOPIC, 0).log
-    while log.log_end_offset < end_offset:  # noqa: ASYNC110  nobody tells, and a poll costs nothing to speak of
+    while log.log_end_offset < end_offset:
         await asyncio.sleep(POLL_S)
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "cpu_s": time.process_time() - cpu_before}), flush=True)
@@ -85,11 +83,11 @@ async def follow(data: str, leader_port: int, end_offset: int) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.replication_broker")
     parser.add_argument("--data", required=True)
-    parser.add_argument("--port", type=int, required=True, help="where the leader listens")
-    parser.add_argument("--follow", type=int, metavar="OFFSET", help="follow until there are so many records")
+    parser.add_argument("--port", type=int, required=True, help="the port of the leader")
+    parser.add_argument("--follow", type=int, metavar="OFFSET", help="follow until the log end offset is OFFSET")
     arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         if arguments.follow is None:

@@ -1,4 +1,4 @@
-"""Results as data, as a page and as a plot."""
+"""The report of a benchmark, as data, a page and a plot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from bench import machine
 
 PHASES = ("produce", "consume")
-COLOURS = {"Runnel": "#1b6ca8", "Apache Kafka": "#c05746", "loopback copy": "#6b6b6b"}
+COLOURS = {"Tailrace": "#1b6ca8", "Apache Kafka": "#c05746", "loopback copy": "#6b6b6b"}
 
 
 def write_throughput(result: dict[str, Any], folder: Path) -> None:
@@ -102,7 +102,7 @@ def _plot(result: dict[str, Any], path: Path) -> None:
 
 
 def _dot(axis: Any, height: int, spread: dict[str, Any], colour: str) -> None:
-    """The median as a dot with its number, the rounds as a thin line from least to most."""
+    """Draw the median as a dot with its number, and the rounds as a thin line from minimum to maximum."""
     axis.plot([min(spread["rounds"]), max(spread["rounds"])], [height, height], color=colour, linewidth=1.5, alpha=0.5)
     axis.plot(spread["median"], height, "o", color=colour, markersize=6)
     axis.annotate(

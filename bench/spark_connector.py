@@ -1,4 +1,4 @@
-"""The official Kafka connector of Spark, from Maven Central, in the nearest version that is there."""
+"""The official Kafka connector of Spark, from Maven Central, in the nearest available version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ some; these run on Spark 4.3."""
 
 
 def connector_jars(spark_version: str) -> list[Path]:
-    """The jars that `format("kafka")` needs beside those of pyspark; raises `Unavailable`."""
+    """Return the jars that `format("kafka")` needs in addition to those of pyspark; raise `Unavailable`."""
     reason = None
     for connector, tokens in ((spark_version, spark_version), *OLDER_VERSIONS):
         artifacts = [

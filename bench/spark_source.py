@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-import runnel
-import runnel.spark
+import tailrace
+import tailrace.spark
 from bench import machine
-from bench.broker import RunnelBroker, cpu_seconds
+from bench.broker import TailraceBroker, cpu_seconds
 from bench.cache import CHECKOUT, Unavailable
 from bench.spark_connector import connector_jars
 
@@ -45,16 +45,16 @@ EXACTLY_ONCE = "copy as a stream, batches of a tenth, exactly once"
 
 
 class Jobs:
-    """What is measured, by name."""
+    """Return the measured jobs by name."""
 
     def __init__(self, spark: SparkSession, servers: str, record_count: int, has_kafka: bool) -> None:
         self._spark = spark
         self._servers = {"kafka.bootstrap.servers": servers}
         self._count = record_count
         self.by_name: dict[str, Callable[[], None]] = {
-            "read all 8 columns to noop": lambda: self._read("runnel", includeHeaders="true"),
-            "read the 7 default columns to noop": lambda: self._read("runnel"),
-            "read key and value to noop": lambda: self._read("runnel", columns=FEW_COLUMNS),
+            "read all 8 columns to noop": lambda: self._read("tailrace", includeHeaders="true"),
+            "read the 7 default columns to noop": lambda: self._read("tailrace"),
+            "read key and value to noop": lambda: self._read("tailrace", columns=FEW_COLUMNS),
             "stream to noop, batches of a tenth": self._stream,
             "write rows that Spark makes": self._write,
             "copy a topic": self._copy,
@@ -74,11 +74,11 @@ class Jobs:
         self._run(self._read_stream().writeStream.format("noop"))
 
     def _read_stream(self, **options: str) -> Any:
-        reader = self._spark.readStream.format("runnel").options(**self._servers, subscribe=TOPIC, **options)
+        reader = self._spark.readStream.format("tailrace").options(**self._servers, subscribe=TOPIC, **options)
         return reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(self._count // 10)).load()
 
     def _run(self, writer: Any) -> None:
-        with tempfile.TemporaryDirectory(prefix="runnel-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
             writer.option("checkpointLocation", folder).trigger(availableNow=True).start().awaitTermination()
 
     def _write(self) -> None:
@@ -87,17 +87,17 @@ class Jobs:
         self._save(rows.toDF("key", "value"))
 
     def _copy(self) -> None:
-        reader = self._spark.read.format("runnel").options(**self._servers, subscribe=TOPIC, columns=FEW_COLUMNS)
+        reader = self._spark.read.format("tailrace").options(**self._servers, subscribe=TOPIC, columns=FEW_COLUMNS)
         self._save(reader.load())
 
     def _copy_stream(self, delivery: str) -> None:
         with self._new_topic() as topic:
-            writer = self._read_stream(columns=FEW_COLUMNS).writeStream.format("runnel").options(**self._servers)
+            writer = self._read_stream(columns=FEW_COLUMNS).writeStream.format("tailrace").options(**self._servers)
             self._run(writer.options(topic=topic, delivery=delivery))
 
     def _save(self, frame: Any) -> None:
         with self._new_topic() as topic:
-            frame.write.format("runnel").options(**self._servers, topic=topic).mode("append").save()
+            frame.write.format("tailrace").options(**self._servers, topic=topic).mode("append").save()
 
     @contextmanager
     def _new_topic(self) -> Iterator[str]:
@@ -108,14 +108,14 @@ class Jobs:
 
 
 def create_topic(servers: str, topic: str) -> None:
-    """A topic with as many partitions as there are cores."""
-    with runnel.Admin(servers) as admin:
-        admin.create_topics([runnel.NewTopic(topic, PARTITION_COUNT)])
+    """Create a topic with as many partitions as there are cores."""
+    with tailrace.Admin(servers) as admin:
+        admin.create_topics([tailrace.NewTopic(topic, PARTITION_COUNT)])
 
 
 def delete_topic(servers: str, topic: str) -> None:
-    """Remove what a job wrote, so that the disk does not fill."""
-    with runnel.Admin(servers) as admin:
+    """Delete what a job wrote, so that the disk does not fill up."""
+    with tailrace.Admin(servers) as admin:
         admin.delete_topics([topic])
 
 
@@ -124,13 +124,13 @@ def fill(servers: str, count: int) -> None:
     create_topic(servers, TOPIC)
     keys, values = ([os.urandom(size) for _ in range(DISTINCT_ROWS)] for size in (KEY_BYTES, VALUE_BYTES))
     table = pa.table({"key": keys, "value": values})
-    with runnel.Producer(servers, linger_ms=5) as producer:
+    with tailrace.Producer(servers, linger_ms=5) as producer:
         for _ in range(count // DISTINCT_ROWS):
             producer.send_table(TOPIC, table)
 
 
 def measure(jobs: Jobs, broker_pid: int, record_count: int, rounds: int) -> list[dict[str, Any]]:
-    """The rows a second of each job in each round, after one that is not counted."""
+    """Return the rows per second of each job in each round, after a warm-up round."""
     seconds: dict[str, list[float]] = {}
     broker_s: dict[str, list[float]] = {}
     for number in range(-1, rounds):
@@ -157,7 +157,7 @@ def measure(jobs: Jobs, broker_pid: int, record_count: int, rounds: int) -> list
 
 
 def _cost_of_exactly_once(results: list[dict[str, Any]]) -> str:
-    """A sentence that compares both deliveries round by round, because rounds differ more than they do."""
+    """Return a sentence that compares both deliveries round by round, because they differ less than rounds do."""
     rounds = {row["job"]: row["rows_per_s"]["rounds"] for row in results}
     shares = [once / least for once, least in zip(rounds[EXACTLY_ONCE], rounds[AT_LEAST_ONCE], strict=True)]
     return (
@@ -167,7 +167,7 @@ def _cost_of_exactly_once(results: list[dict[str, Any]]) -> str:
 
 
 def page(result: dict[str, Any]) -> str:
-    """The results for people."""
+    """Return the results as Markdown."""
     rows = "".join(
         f"| {row['job']} | {row['rows_per_s']['median']:,} | {min(row['rows_per_s']['rounds']):,}"
         f" | {row['rows_per_s']['first']:,} | {row['broker_cpu_s']:.2f} |\n"
@@ -194,7 +194,7 @@ and then in {result["rounds"]} rounds. A row a second counts rows read or writte
 
 
 def _connector() -> tuple[dict[str, str], list[str]]:
-    """The setting that gives the session the official connector, or a sentence that says why it has none."""
+    """Return the config with the official connector for the session, or a sentence that says why there is none."""
     import pyspark
 
     try:
@@ -204,19 +204,19 @@ def _connector() -> tuple[dict[str, str], list[str]]:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark_source", description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=5_000_000, help="records in the topic (default 5000000)")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
     parser.add_argument("--cores", type=int, default=2, help="cores of the session (default 2)")
-    parser.add_argument("--only", default="", help="run only the jobs with this in their names, and write nothing")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--only", default="", help="run only jobs whose names contain this, and write nothing")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel", "pyspark", "pyarrow")
+    conditions = machine.conditions("tailrace", "pyspark", "pyarrow")
     settings, missing = _connector()
-    with RunnelBroker() as broker:
+    with TailraceBroker() as broker:
         fill(broker.bootstrap_servers, arguments.records)
-        spark = runnel.spark.session("bench", master=f"local[{arguments.cores}]", config=settings)
+        spark = tailrace.spark.session("bench", master=f"local[{arguments.cores}]", config=settings)
         jobs = Jobs(spark, broker.bootstrap_servers, arguments.records, bool(settings))
         jobs.by_name = {name: run for name, run in jobs.by_name.items() if arguments.only in name}
         results = measure(jobs, broker.pid, arguments.records, arguments.rounds)

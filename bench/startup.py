@@ -1,4 +1,4 @@
-"""How long `runnel start` takes to be ready, and how much memory it holds when idle.
+"""The start time of `tailrace start` until it is ready, and its memory when idle.
 
     python -m bench.startup [--runs 10] [--idle-seconds 3]
 
@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from bench import machine
-from bench.broker import RunnelBroker, cpu_seconds
+from bench.broker import TailraceBroker, cpu_seconds
 from bench.cache import CHECKOUT
 
 WARM_UPS = 2
@@ -30,19 +30,19 @@ IDLE_GOAL_MB = 80
 
 
 def measure(runs: int, idle_s: float) -> dict[str, Any]:
-    """Start and stop the broker that often; look at the memory of one that idles."""
+    """Start and stop the broker `runs` times, and measure the memory of an idle one."""
     ready: list[float] = []
     for number in range(-WARM_UPS, runs):
-        broker = RunnelBroker()
+        broker = TailraceBroker()
         with broker:
             if number >= 0:
                 ready.append(broker.ready_after_s)
             status = broker.stop()
         if status != 0:
-            raise RuntimeError(f"runnel start ended with status {status} on SIGTERM")
-    with RunnelBroker() as broker:
+            raise RuntimeError(f"tailrace start ended with status {status} on SIGTERM")
+    with TailraceBroker() as broker:
         cpu_before = cpu_seconds(broker.pid)
-        # Idle is a state that lasts; there is no event to wait for.
+        # Being idle is a state without an event to wait for.
         time.sleep(idle_s)
         memory = psutil.Process(broker.pid).memory_info().rss
         idle_cpu_s = cpu_seconds(broker.pid) - cpu_before
@@ -67,7 +67,7 @@ Written by `{result["command"]}`; every run is in `startup.json`.
 | memory of an idle broker (resident) | {result["idle_rss_mb"]:.0f} MB | under {IDLE_GOAL_MB} MB |
 | CPU of an idle broker | {result["idle_cpu_percent"]:.1f} % of a core | |
 
-`runnel start` with an empty data folder, files in the page cache, {WARM_UPS} runs before the first not counted.
+`tailrace start` with an empty data folder, files in the page cache, {WARM_UPS} runs before the first not counted.
 
 ## The machine
 
@@ -75,17 +75,17 @@ Written by `{result["command"]}`; every run is in `startup.json`.
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.startup", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10, help="counted starts (default 10)")
-    parser.add_argument("--idle-seconds", type=float, default=3.0, help="how long the broker idles (default 3)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--idle-seconds", type=float, default=3.0, help="seconds of being idle (default 3)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    # As an installed package is; a checkout whose modules are new would compile some of them at each start.
+    # Compile like an installed package; a checkout with new modules would compile some of them at each start.
     compileall.compile_dir(CHECKOUT / "src", quiet=1)
     result = {
         "command": machine.command_line("bench.startup", runs=arguments.runs),
-        "conditions": machine.conditions("runnel"),
+        "conditions": machine.conditions("tailrace"),
         **measure(arguments.runs, arguments.idle_seconds),
     }
     arguments.output.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Produce and consume throughput next to a bare loopback copy and to Apache Kafka, in one run.
+"""Produce and consume throughput, compared with a bare loopback copy and with Apache Kafka, in one run.
 
-    python -m bench.throughput [--rounds 5] [--mb 200] [--seconds 6] [--only runnel,kafka]
+    python -m bench.throughput [--rounds 5] [--mb 200] [--seconds 6] [--only tailrace,kafka]
 
 All targets run at once and take turns, round by round, so that a machine that changes its
 speed changes it for all of them; what is reported is the median of the rounds. One round
@@ -20,22 +20,22 @@ from pathlib import Path
 from typing import Any
 
 from bench import loopback, machine, report
-from bench.broker import RunnelBroker, Target, kafka_broker
+from bench.broker import TailraceBroker, Target, kafka_broker
 from bench.cache import CHECKOUT, Unavailable
 from bench.kafka import KAFKA_VERSION
 from bench.load import Measurement, run_round
 
 RECORD_BYTES = (100, 1000)
 CEILING = "loopback copy"
-MAKERS: dict[str, Callable[[], Target]] = {"runnel": RunnelBroker, "kafka": kafka_broker}
-NAMES = {"runnel": "Runnel", "kafka": f"Apache Kafka {KAFKA_VERSION}"}
+MAKERS: dict[str, Callable[[], Target]] = {"tailrace": TailraceBroker, "kafka": kafka_broker}
+NAMES = {"tailrace": "Tailrace", "kafka": f"Apache Kafka {KAFKA_VERSION}"}
 FIGURES = ("mb_per_s", "records_per_s", "broker_cpu_s_per_gb", "client_cpu_s_per_gb", "other_cores")
 
 Rounds = dict[tuple[str, int, str], list[Measurement]]
 
 
 def measure(targets: dict[str, Target], rounds: int, byte_limit: int, time_limit_s: float) -> dict[str, Any]:
-    """Run the rounds and return medians with every round's own figures."""
+    """Run the rounds and return the medians with the figures of every round."""
     found: Rounds = {}
     copies: list[loopback.Copy] = []
     for number in range(-1, rounds):
@@ -57,7 +57,7 @@ def measure(targets: dict[str, Target], rounds: int, byte_limit: int, time_limit
 
 
 def _in_turn(names: list[str], number: int) -> list[str]:
-    """Each round begins with another target, so that none is always first."""
+    """Return the order of a round. Each round begins with another target, so that none is always first."""
     start = number % len(names)
     return names[start:] + names[:start]
 
@@ -90,7 +90,7 @@ def _say(number: int, name: str, record_bytes: int, phase: str, measurement: Mea
 
 
 def _start(names: list[str], stack: contextlib.ExitStack) -> tuple[dict[str, Target], list[str]]:
-    """The targets that could be started, and a sentence for each that could not."""
+    """Return the targets that could be started, and a sentence for each that could not."""
     targets: dict[str, Target] = {}
     missing: list[str] = []
     for name in names:
@@ -103,15 +103,15 @@ def _start(names: list[str], stack: contextlib.ExitStack) -> tuple[dict[str, Tar
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.throughput", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds (default 5)")
-    parser.add_argument("--mb", type=int, default=200, help="most megabytes of payload in a phase (default 200)")
-    parser.add_argument("--seconds", type=float, default=6.0, help="most seconds of producing in a phase (default 6)")
-    parser.add_argument("--only", default="runnel,kafka", help="the brokers to measure (default runnel,kafka)")
-    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="where the results go")
+    parser.add_argument("--mb", type=int, default=200, help="limit of payload megabytes in a phase (default 200)")
+    parser.add_argument("--seconds", type=float, default=6.0, help="limit of seconds to produce in a phase (default 6)")
+    parser.add_argument("--only", default="tailrace,kafka", help="the brokers to measure (default tailrace,kafka)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks", help="the results folder")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel", "confluent-kafka")
+    conditions = machine.conditions("tailrace", "confluent-kafka")
     with contextlib.ExitStack() as stack:
         targets, missing = _start(arguments.only.split(","), stack)
         if not targets:

@@ -1,13 +1,13 @@
-"""Batches whose records have rising times, so that every offset can be looked up by its time."""
+"""Batches whose records have rising timestamps, so that every offset can be looked up by timestamp."""
 
 from __future__ import annotations
 
 import os
 from struct import Struct
 
-from runnel.records.batch import write_crc
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
+from tailrace.records.batch import write_crc
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
 
 BATCH_RECORDS = 16
 RECORD_BYTES = 1000
@@ -17,7 +17,7 @@ _TIMES_POSITION = 27
 
 
 class TimedBatches:
-    """One batch after the other; the record at offset n has the time FIRST_MS + n."""
+    """A sequence of batches; the record at offset n has the timestamp FIRST_MS + n."""
 
     def __init__(self) -> None:
         builder = BatchBuilder(Compression.NONE)
@@ -28,7 +28,7 @@ class TimedBatches:
         self.next_offset = 0
 
     def make(self) -> bytearray:
-        """The batch for the next offset."""
+        """Return the batch for the next offset."""
         batch = bytearray(self._template)
         first_ms = self.timestamp_of(self.next_offset)
         _TIMES.pack_into(batch, _TIMES_POSITION, first_ms, first_ms + BATCH_RECORDS - 1)
@@ -38,5 +38,5 @@ class TimedBatches:
 
     @staticmethod
     def timestamp_of(offset: int) -> int:
-        """The time of the record at an offset."""
+        """Return the timestamp of the record at an offset."""
         return FIRST_MS + offset

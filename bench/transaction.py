@@ -1,12 +1,12 @@
-"""Transactional produce next to idempotent produce, by how much a transaction holds.
+"""Transactional produce compared with idempotent produce, by the size of a transaction.
 
-    python -m bench.transaction [--seconds 1] [--rounds 5] [--broker runnel|kafka]
+    python -m bench.transaction [--seconds 1] [--rounds 5] [--broker tailrace|kafka]
 
-For each size of a transaction three ways of writing take turns: an idempotent producer that never
-waits, one that waits for its records as often as the other commits, and transactions. They take turns in
-each round, on one broker, so that a machine that changes its speed changes it for all of them; what
-is reported is the median of the rounds and of their ratios. One round before the first is not counted.
-Writes `docs/benchmarks/transaction.json` and `.md`, where the figures of the other broker stay as they are.
+For each size of a transaction, three ways of writing take turns in each round, on one broker, so that a change of the
+machine's speed affects all of them: an idempotent producer that never waits, one that waits for its records as often as
+the transactional one commits, and transactions. The report has the medians of the rounds and of their ratios, after a
+warm-up round that is not counted. Writes `docs/benchmarks/transaction.json` and `.md`, and keeps the figures of the
+other broker.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from typing import Any
 
 import confluent_kafka
 
-import runnel
+import tailrace
 from bench import machine
-from bench.broker import RunnelBroker, Target, cpu_seconds, kafka_broker
+from bench.broker import TailraceBroker, Target, cpu_seconds, kafka_broker
 from bench.cache import CHECKOUT, Unavailable
 
-MAKERS: dict[str, Callable[[], Target]] = {"runnel": RunnelBroker, "kafka": kafka_broker}
-TITLES = {"runnel": "Runnel", "kafka": "Apache Kafka"}
+MAKERS: dict[str, Callable[[], Target]] = {"tailrace": TailraceBroker, "kafka": kafka_broker}
+TITLES = {"tailrace": "Tailrace", "kafka": "Apache Kafka"}
 STALL_TIMEOUT_S = 60.0
 TOPIC_CONFIG = {"max.message.bytes": "4000000", "file.delete.delay.ms": "1"}
-"""What was written goes at once: with some gigabytes unflushed the kernel makes every write eight times as dear."""
+"""Old data is deleted at once: with some gigabytes unflushed, the kernel makes every write eight times as expensive."""
 GOAL = 0.8
-"""What transactional produce should reach of idempotent produce."""
+"""The targeted ratio of transactional to idempotent throughput."""
 
 FREE = "idempotent"
 FLUSHED = "idempotent, flushed as often"
@@ -46,7 +46,7 @@ WAYS = (FREE, FLUSHED, TRANSACTIONAL)
 
 @dataclass(frozen=True)
 class Size:
-    """What one transaction holds, and how large the producer's batches get."""
+    """The records in one transaction, and the size of the producer's batches."""
 
     record_count: int
     record_bytes: int
@@ -67,16 +67,16 @@ SIZES = (
 )
 
 
-class RunnelWriter:
-    """Runnel's own producer."""
+class TailraceWriter:
+    """Tailrace's own producer."""
 
-    name = "runnel"
+    name = "tailrace"
 
     def __init__(self, bootstrap: str, topic: str, batch_bytes: int, *, is_transactional: bool) -> None:
         settings: dict[str, Any] = {"linger_ms": 5, "batch_size": batch_bytes, "max_request_size": 4_000_000}
         if is_transactional:
             settings["transactional_id"] = topic
-        self._producer = runnel.Producer(bootstrap, **settings)
+        self._producer = tailrace.Producer(bootstrap, **settings)
         self._topic = topic
 
     def write(self, values: list[bytes]) -> None:
@@ -98,7 +98,7 @@ class RunnelWriter:
 
 
 class ConfluentWriter:
-    """The producer of confluent-kafka, whose transactions are of the first generation."""
+    """The producer of confluent-kafka, whose transactions are of version 1."""
 
     name = "confluent-kafka"
 
@@ -138,18 +138,18 @@ class ConfluentWriter:
 
     def flush(self) -> None:
         if self._producer.flush(STALL_TIMEOUT_S):
-            raise RuntimeError("confluent-kafka did not write everything")
+            raise RuntimeError("confluent-kafka did not deliver all records")
 
     def close(self) -> None:
         self.flush()
 
 
-Writer = RunnelWriter | ConfluentWriter
-CLIENTS: tuple[type[RunnelWriter] | type[ConfluentWriter], ...] = (RunnelWriter, ConfluentWriter)
+Writer = TailraceWriter | ConfluentWriter
+CLIENTS: tuple[type[TailraceWriter] | type[ConfluentWriter], ...] = (TailraceWriter, ConfluentWriter)
 
 
 def run(writer: Writer, way: str, values: list[bytes], seconds: float) -> tuple[int, float]:
-    """Write for so long; how often all values were written, and how long it took with everything acknowledged."""
+    """Write for `seconds`; return how often all values were written, and the time until all were acknowledged."""
     started = time.perf_counter()
     count = 0
     while time.perf_counter() - started < seconds:
@@ -166,15 +166,15 @@ def run(writer: Writer, way: str, values: list[bytes], seconds: float) -> tuple[
 
 
 def measure_once(target: Target, client: type[Any], size: Size, way: str, seconds: float) -> dict[str, float]:
-    """One way of one client, into a topic of its own."""
+    """Measure one way of one client, with its own topic."""
     topic = f"transaction-{uuid.uuid4().hex[:8]}"
-    with runnel.Admin(target.bootstrap_servers) as admin:
-        outcome = admin.create_topics([runnel.NewTopic(topic, 1, 1, TOPIC_CONFIG)])[topic]
-        if isinstance(outcome, runnel.ApiError):
+    with tailrace.Admin(target.bootstrap_servers) as admin:
+        outcome = admin.create_topics([tailrace.NewTopic(topic, 1, 1, TOPIC_CONFIG)])[topic]
+        if isinstance(outcome, tailrace.ApiError):
             raise outcome
         values = [os.urandom(size.record_bytes) for _ in range(size.record_count)]
         writer = client(target.bootstrap_servers, topic, size.batch_bytes, is_transactional=way == TRANSACTIONAL)
-        run(writer, way, values, 0.001)  # connections are made, and the coordinator is found
+        run(writer, way, values, 0.001)  # opens connections and finds the coordinator
         before = (cpu_seconds(target.pid), time.process_time(), machine.busy_seconds())
         count, elapsed_s = run(writer, way, values, seconds)
         broker_s, client_s, all_s = (
@@ -196,7 +196,7 @@ def measure_once(target: Target, client: type[Any], size: Size, way: str, second
 
 
 def measure(target: Target, seconds: float, rounds: int) -> list[dict[str, Any]]:
-    """All clients and sizes: for each the rounds, with medians of figures and of ratios."""
+    """Measure all clients and sizes; return the rounds, with medians of figures and ratios."""
     found = []
     for client in CLIENTS:
         for size in SIZES:
@@ -224,7 +224,7 @@ def measure(target: Target, seconds: float, rounds: int) -> list[dict[str, Any]]
 
 
 def _ratio(taken: dict[str, list[dict[str, float]]], other: str) -> dict[str, Any]:
-    """Transactional by another way, round by round."""
+    """Return the ratio of transactional to another way, round by round."""
     pairs = zip(taken[TRANSACTIONAL], taken[other], strict=True)
     ratios = [mine["mb_per_s"] / theirs["mb_per_s"] for mine, theirs in pairs]
     return {"median": statistics.median(ratios), "rounds": ratios}
@@ -238,7 +238,7 @@ def _medians(rounds: list[dict[str, float]]) -> dict[str, Any]:
 
 
 def write_page(broker: str, run: dict[str, Any], folder: Path) -> None:
-    """Write transaction.json and transaction.md, with what was measured of another broker before."""
+    """Write transaction.json and transaction.md, keeping the figures of another broker."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "transaction.json"
     runs = json.loads(path.read_text()) if path.exists() else {}
@@ -255,16 +255,16 @@ acks=all, linger 5 ms and no compression, in three ways: idempotent and never wa
 waiting for all acknowledgements as often as the other commits, and in transactions. All take turns in
 each round, after one that is not counted. Medians; ratios are those of each round, and the figures of every
 round are in the `.json` beside this. Where the last column is not near zero, others had the machine, too, and
-CPU times say more than speeds. Transactions of Runnel's client are of the second generation (KIP-890), those
+CPU times say more than speeds. Transactions of Tailrace's client are of the second generation (KIP-890), those
 of confluent-kafka of the first.
 
-{_goal(runs["runnel"]["results"])}
+{_goal(runs["tailrace"]["results"])}
 {"".join(_broker_part(name, runs[name]) for name in MAKERS if name in runs)}"""
 
 
 def _goal(rows: list[dict[str, Any]]) -> str:
-    """Where Runnel's own producer reaches the goal, and why not elsewhere."""
-    by_size = [(row, row["ratios"][FREE]["median"]) for row in rows if row["client"] == RunnelWriter.name]
+    """Return where Tailrace's producer reaches the target, and why not elsewhere."""
+    by_size = [(row, row["ratios"][FREE]["median"]) for row in rows if row["client"] == TailraceWriter.name]
     reached = [f"{ratio:.2f} with {_size(row)}" for row, ratio in by_size if ratio >= GOAL]
     missed = [f"{ratio:.2f} with {_size(row)}" for row, ratio in by_size if ratio < GOAL]
     return f"""The goal is {GOAL} of the idempotent producer. Reached: {"; ".join(reached) or "nowhere"}.
@@ -325,19 +325,19 @@ def _row(row: dict[str, Any]) -> str:
 
 
 def _cpu_ms(figures: dict[str, Any]) -> float:
-    """What both sides spend on as many records as a transaction has."""
+    """Return the CPU time of both sides for as many records as a transaction has."""
     return float(figures["broker_cpu_ms"]["median"] + figures["client_cpu_ms"]["median"])
 
 
 def main() -> int:
-    """The command line of this module."""
+    """Run the command line of this module."""
     parser = argparse.ArgumentParser(prog="python -m bench.transaction", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each way writes in a round")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds for each way in a round")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--broker", choices=tuple(MAKERS), default="runnel")
+    parser.add_argument("--broker", choices=tuple(MAKERS), default="tailrace")
     parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "benchmarks")
     arguments = parser.parse_args()
-    conditions = machine.conditions("runnel", "confluent-kafka")
+    conditions = machine.conditions("tailrace", "confluent-kafka")
     try:
         with MAKERS[arguments.broker]() as target:
             results = measure(target, arguments.seconds, arguments.rounds)

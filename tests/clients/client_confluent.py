@@ -18,7 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.clients import workload
-from tests.clients.workload import Record, Report, eventually
+from tests.clients.workload import Record, Report
+from tests.eventual import eventually
 
 VERSION = confluent_kafka.__version__
 TIMEOUT_S = 30.0
@@ -127,12 +128,13 @@ def _until_the_end(consumer: Consumer, partitions: int) -> Iterator[Record]:
         message = consumer.poll(1.0)
         if message is None:
             continue
-        if message.error() is None:
+        error = message.error()
+        if error is None:
             yield _record(message)
-        elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+        elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
             ended += 1
         else:
-            raise AssertionError(message.error())
+            raise AssertionError(error)
 
 
 def _record(message: Any) -> Record:

@@ -8,7 +8,8 @@ from typing import Any
 
 from kafka.admin import ConfigResource
 from tests.clients import workload
-from tests.clients.workload import Record, Report, eventually
+from tests.clients.workload import Record, Report
+from tests.eventual import eventually
 
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition

@@ -1,4 +1,4 @@
-"""The broker that the clients meet: Runnel's, or Apache Kafka with RUNNEL_TEST_TARGET=kafka.
+"""The broker that the clients meet: Tailrace's, or Apache Kafka with TAILRACE_TEST_TARGET=kafka.
 
 Run against Kafka, the suite proves that what it expects is what Kafka does.
 """
@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     for part in ("admin", "consumer", "metadata", "producer"):
         importlib.import_module(f"kafka.protocol.{part}")
 
-TARGET = os.environ.get("RUNNEL_TEST_TARGET", "runnel")
+TARGET = os.environ.get("TAILRACE_TEST_TARGET", "tailrace")
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def broker_bootstrap() -> Iterator[str]:
         yield kafka.bootstrap_servers
         kafka.stop()
     else:
-        from runnel.testing import Broker
+        from tailrace.testing import Broker
 
         with Broker() as broker:
             yield broker.bootstrap_servers

@@ -71,15 +71,15 @@ class CopierHistory:
     ) -> Iterator[Event]:
         time_ms, transaction = line.time_ms, f"{self.name}:{number}"
         if line.word == "begin":
-            asked = {"transaction": transaction, "transactional_id": self._id}
-            yield self._invoke(time_ms, "begin", opened, "begin", **asked)
+            yield self._invoke(time_ms, "begin", opened, "begin", transaction=transaction, transactional_id=self._id)
             yield self._end(time_ms, "begin", opened.pop("begin"), "ok")
             yield from self._sends(time_ms, transaction, written.get(number, []))
         elif line.word == "offsets":
             pairs = (pair.split(":") for pair in line.rest[1:])
             offsets = {f"{self._source}-{partition}": int(offset) for partition, offset in pairs}
-            asked = {"transaction": transaction, "group": self._group, "offsets": offsets}
-            yield self._invoke(time_ms, "offsets", opened, "offsets", **asked)
+            yield self._invoke(
+                time_ms, "offsets", opened, "offsets", transaction=transaction, group=self._group, offsets=offsets
+            )
         elif line.word in ("commit", "abort"):
             if "offsets" in opened:
                 yield self._end(time_ms, "offsets", opened.pop("offsets"), "ok" if line.word == "commit" else "info")

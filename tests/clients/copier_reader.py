@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import Message
 from tests.clients.copier_history import Copy, Event, Place
 
-from runnel import Admin
-from runnel.client.error import ClientError
-from runnel.protocol.errors import ApiError
+from tailrace import Admin
+from tailrace.client.error import ClientError
+from tailrace.protocol.errors import ApiError
 
 WAIT_S = 30.0
 LOOK_PAUSE_S = 0.1
@@ -62,7 +62,8 @@ def read_all(bootstrap: str, topic: str, partition_count: int, isolation: str, t
 
 def _ends(bootstrap: str, topic: str, partition_count: int) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partition_count)}
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # not annotated in confluent-kafka
+    asked = {TopicPartition(topic, partition): latest for partition in range(partition_count)}
     return {place.partition: found.result(WAIT_S).offset for place, found in admin.list_offsets(asked).items()}
 
 

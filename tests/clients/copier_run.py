@@ -27,10 +27,10 @@ from tests.clients.copier_history import CopierHistory, Copy, Event, Line, Place
 from tests.clients.copier_line import GIVE_UP
 from tests.clients.copier_reader import GroupWatch, TargetWatch, read_all
 
-from runnel import Admin
-from runnel.client.admin_transaction import TransactionDescription
-from runnel.sim.check import check
-from runnel.sim.history import History
+from tailrace import Admin
+from tailrace.client.admin.transaction import TransactionDescription
+from tailrace.sim.check import check
+from tailrace.sim.history import History
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PARTITION_COUNT = 4
@@ -47,7 +47,7 @@ def _python(name: str) -> Callable[[], Command]:
 
 
 CLIENTS: dict[str, Callable[[], Command]] = {
-    "runnel": _python("runnel"),
+    "tailrace": _python("tailrace"),
     "confluent-kafka": _python("confluent"),
     "aiokafka": _python("aiokafka"),
     "kafka-clients 4": program.java(matrix.entry("kafka-clients 4").version, "Copier").ready,

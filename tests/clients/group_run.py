@@ -38,7 +38,7 @@ def _python(name: str) -> Callable[[], tuple[list[str], dict[str, str] | None]]:
 
 
 CLIENTS: dict[str, Callable[[], tuple[list[str], dict[str, str] | None]]] = {
-    "runnel": _python("runnel"),
+    "tailrace": _python("tailrace"),
     "confluent-kafka": _python("confluent"),
     "kafka-python": _python("kafka_python"),
     "aiokafka": _python("aiokafka"),

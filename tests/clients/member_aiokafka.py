@@ -11,7 +11,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 
-class Turn(ConsumerRebalanceListener):
+class Turn(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Keeps partitions until what was taken of them is committed."""
 
     def __init__(self) -> None:

@@ -16,6 +16,9 @@ PASSING = (
     KafkaError._WAIT_COORD,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
     KafkaError.STALE_MEMBER_EPOCH,
 )
 

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, Runnel's or Apache Kafka, for tests that want other options."""
+"""A broker in a process of its own, Tailrace's or Apache Kafka, for tests that want other options."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def own_broker(options: Mapping[str, str]) -> Iterator[str]:
         finally:
             kafka.stop()
     else:
-        from bench.broker import RunnelBroker
+        from bench.broker import TailraceBroker
 
-        with RunnelBroker(dict(options)) as broker:
+        with TailraceBroker(dict(options)) as broker:
             yield broker.bootstrap_servers
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ BUILD_TIMEOUT_S = 300.0
 RUN_TIMEOUT_S = 100.0
 FETCH_TIMEOUT_S = 120.0
 SLF4J_VERSION = "1.7.36"
+TOKEN_LIBRARIES = ("com.fasterxml.jackson.core:jackson-databind:2.21.2", "org.bitbucket.b_c:jose4j:0.9.6")
 JAVA_VERSION_MIN = 17
 # For programs that live for seconds: most of what they cost is starting and compiling.
 JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -69,6 +70,11 @@ def java(version: str, main: str = "Workload") -> Program:
     return Program(f"kafka-clients {version}", lambda: _prepare_java(version, main))
 
 
+def java_with_tokens(version: str, main: str) -> Program:
+    """The same with the libraries that kafka-clients reads OAuth tokens with, which it leaves to its users to add."""
+    return Program(f"kafka-clients {version}", lambda: _prepare_java(version, main, TOKEN_LIBRARIES))
+
+
 def go(client: str) -> Program:
     """`franz`, `sarama`, or franz-go in a group: `member`, or `copier`, which copies a topic."""
     return Program(client, lambda: _prepare_go(client))
@@ -79,19 +85,23 @@ def node(script: str = "workload.js") -> Program:
     return Program("kafkajs", lambda: _prepare_node(script))
 
 
-def _prepare_java(version: str, main: str) -> tuple[list[str], dict[str, str]]:
+def compile_java(name: str, sources: Sequence[Path], classpath: str) -> Path:
+    """Compile Java sources once and return the folder of their classes."""
     compiler = require_tool("javac")
     _require_java(compiler)
-    coordinates = [f"org.apache.kafka:kafka-clients:{version}", f"org.slf4j:slf4j-nop:{SLF4J_VERSION}"]
-    classpath = Classpath.of(f"clients-{version}", coordinates)
-    sources = sorted((HERE / "java").glob("*.java"))
-    folder = cache_folder("clients") / f"java-{version}-{_fingerprint(sources)}"
+    folder = cache_folder("clients") / f"java-{name}-{_fingerprint(sources)}"
 
     def compile_to(unfinished: Path) -> None:
-        options = ["-encoding", "UTF-8", "-cp", str(classpath), "-d", str(unfinished)]
+        options = ["-encoding", "UTF-8", "-proc:none", "-cp", classpath, "-d", str(unfinished)]
         _build([compiler, *options, *map(str, sources)], HERE / "java")
 
-    built_once(folder, compile_to)
+    return built_once(folder, compile_to)
+
+
+def _prepare_java(version: str, main: str, more: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
+    coordinates = [f"org.apache.kafka:kafka-clients:{version}", f"org.slf4j:slf4j-nop:{SLF4J_VERSION}", *more]
+    classpath = Classpath.of(f"clients-{version}{'-tokens' if more else ''}", coordinates)
+    folder = compile_java(version, sorted((HERE / "java").glob("*.java")), str(classpath))
     return [require_tool("java"), *JAVA_OPTIONS, "-cp", f"{folder}{os.pathsep}{classpath}", main], {}
 
 
@@ -121,7 +131,7 @@ def _prepare_go(client: str) -> tuple[list[str], dict[str, str]]:
         resolve(
             [compiler, "mod", "download"], what="Go modules", cwd=source, env=environment, timeout_s=FETCH_TIMEOUT_S
         )
-        programs = ["./copier", "./franz", "./member", "./sarama"]
+        programs = ["./copier", "./franz", "./guess", "./login", "./member", "./sarama"]
         _build([compiler, "build", "-o", f"{unfinished}{os.sep}", *programs], source, environment)
 
     return [str(built_once(folder, compile_to) / client)], {}

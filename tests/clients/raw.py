@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import crc32c
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 CLOSED = "closed"
 SILENCE = "silence"
@@ -25,7 +25,7 @@ Answer = dict[str, Any] | str
 
 def message_class(name: str) -> Any:
     """The kafka-python class of a message, by Kafka's name for it."""
-    for module in (admin, consumer, metadata, producer):
+    for module in (admin, consumer, metadata, producer, sasl):
         if hasattr(module, name):
             return getattr(module, name)
     raise LookupError(name)

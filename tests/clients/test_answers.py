@@ -1,8 +1,8 @@
 """Unusual requests, and the answers of Apache Kafka that a client may rely on.
 
 `kafka_answers.json` is what a real Kafka said (`python -m tests.clients.ask -` records it).
-`runnel_answers.json` lists where Runnel answers otherwise, with the reason. With
-RUNNEL_TEST_TARGET=kafka the recorded answers themselves are put to the test.
+`tailrace_answers.json` lists where Tailrace answers otherwise, with the reason. With
+TAILRACE_TEST_TARGET=kafka the recorded answers themselves are put to the test.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from tests.clients.conftest import TARGET
 
 HERE = Path(__file__).parent
 KAFKA = json.loads((HERE / "kafka_answers.json").read_text())["answers"]
-DIFFERENCES = json.loads((HERE / "runnel_answers.json").read_text())
-# Compared below, one by one: Runnel has fewer APIs, features and configs than Kafka.
+DIFFERENCES = json.loads((HERE / "tailrace_answers.json").read_text())
+# Compared below, one by one: Tailrace has fewer APIs, features and configs than Kafka.
 COMPARED_IN_PART = {"config.topic_defaults", "config.versions", "config.features_in_v3"}
 
 # Versions of Kafka 4.4, which is not out yet: DeleteGroups 3 has a place for a message, TxnOffsetCommit 6 topic ids.
 # InitProducerId 6 is in Kafka for two-phase commit (KIP-939), and shown to nobody unless unstable versions are on.
-NEWER = {"42": [0, 3], "28": [0, 6], "22": [0, 6]}
+# Envelope is of Kafka's controllers, which have a listener of their own.
+NEWER = {"42": [0, 3], "28": [0, 6], "22": [0, 6], "58": [0, 0]}
 
 pytestmark = pytest.mark.xdist_group("answers")
 
@@ -37,7 +38,7 @@ def _ask(name: str, bootstrap: str) -> Any:
 def test_answer(name: str, broker_bootstrap: str) -> None:
     """Kafka's answer, or the one that we chose instead."""
     expected = KAFKA[name]["answer"]
-    if TARGET == "runnel" and name in DIFFERENCES:
+    if TARGET == "tailrace" and name in DIFFERENCES:
         expected = DIFFERENCES[name]["answer"]
     assert _ask(name, broker_bootstrap) == expected, QUESTIONS[name].__doc__
 

@@ -17,7 +17,7 @@ from tests.unit.coordination.zookeeper_process import require_zookeeper
 OPTIONS = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
-    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.session.timeout.ms": "6000",
     "offsets.topic.num.partitions": "3",
 }
 EXACT = "kafka-clients 4"

@@ -19,7 +19,7 @@ PER_SECOND = 1000
 TIMEOUT_S = 90.0 + RECORD_COUNT / 50
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 TRANSACTION_APIS = {24, 25, 26, 28}
-SECOND_GENERATION = {"runnel", "kafka-clients 4"}
+SECOND_GENERATION = {"tailrace", "kafka-clients 4"}
 """Clients that have a new epoch for each transaction (KIP-890) where the broker offers that."""
 NEEDS = {"kafka-clients 4": "java", "kafka-clients 3.9": "java", "franz-go": "go"}
 
@@ -33,12 +33,14 @@ def bootstrap() -> Iterator[str]:
         yield servers
 
 
+def marks(client: str) -> list[pytest.MarkDecorator]:
+    """Give what a client needs; a quick run has Tailrace's own client alone."""
+    slow = [] if client == "tailrace" else [pytest.mark.slow]
+    return [*slow, pytest.mark.needs(NEEDS[client])] if client in NEEDS else slow
+
+
 @pytest.mark.parametrize(
-    "client",
-    [
-        pytest.param(name, id=name.replace(" ", "-"), marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else [])
-        for name in CLIENTS
-    ],
+    "client", [pytest.param(name, id=name.replace(" ", "-"), marks=marks(name)) for name in CLIENTS]
 )
 def test_each_record_is_copied_exactly_once(client: str, bootstrap: str, tmp_path: Path) -> None:
     """One copier is killed with kill -9, and another is stopped and goes on as a zombie."""

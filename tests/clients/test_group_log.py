@@ -11,7 +11,7 @@ from tests.clients.ask.asker import Asker
 from tests.clients.ask.group import join, leave, new_group, sync
 from tests.clients.ask.group_offset import commit
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 
 def test_kafka_s_tool_reads_our_groups(tmp_path: Path) -> None:

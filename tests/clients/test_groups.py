@@ -68,8 +68,8 @@ def _run(plan: Plan, bootstrap: str, folder: Path) -> None:
 ALONE = [
     pytest.param(client, protocol, id=f"{client.replace(' ', '-')}-{protocol}", marks=marks)
     for client, protocol, marks in (
-        ("runnel", "classic", []),
-        ("runnel", "consumer", []),
+        ("tailrace", "classic", []),
+        ("tailrace", "consumer", []),
         ("confluent-kafka", "classic", []),
         ("confluent-kafka", "consumer", []),
         ("kafka-clients 4", "classic", [pytest.mark.needs("java")]),
@@ -95,4 +95,4 @@ def test_a_classic_group_of_all_clients(bootstrap: str, tmp_path: Path) -> None:
 
 @pytest.mark.needs("java")
 def test_a_consumer_group_of_all_clients_that_know_it(bootstrap: str, tmp_path: Path) -> None:
-    _run(Plan(("runnel", "confluent-kafka", "kafka-clients 4"), "consumer"), bootstrap, tmp_path)
+    _run(Plan(("tailrace", "confluent-kafka", "kafka-clients 4"), "consumer"), bootstrap, tmp_path)

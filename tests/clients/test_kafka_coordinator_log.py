@@ -19,9 +19,10 @@ from tests.clients.ask.group import new_group
 from tests.clients.ask.transaction_step import end, new_transactional_id, settled, stable_end
 from tests.clients.coordinator_story import TOPIC, Story, offsets
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
-pytestmark = [pytest.mark.xdist_group("kafka coordinators"), pytest.mark.timeout(240)]  # one Kafka for all of them
+# One Kafka serves all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kafka coordinators")]
 
 OPTIONS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 FOLDERS = ("__consumer_offsets-0", "__transaction_state-0", f"{TOPIC}-0", f"{TOPIC}-1")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, NewTopic
 
 PARTITION_COUNT = 4
 DEADLINE_S = 60.0
@@ -27,7 +27,7 @@ def until(condition: Callable[[], bool]) -> None:
 @contextmanager
 def member(bootstrap: str, group: str, protocol: str, *topics: str) -> Iterator[Consumer]:
     """A consumer that leaves its group at the end."""
-    settings = {
+    settings: dict[str, str | int] = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "group.protocol": protocol,
@@ -46,7 +46,8 @@ def member(bootstrap: str, group: str, protocol: str, *topics: str) -> Iterator[
 def owned(consumer: Consumer) -> set[int]:
     """What a consumer has, after giving it the chance to hear of more."""
     message = consumer.poll(0.1)
-    assert message is None or message.error() is None or message.error().code() == KafkaError._PARTITION_EOF
+    error = None if message is None else message.error()
+    assert error is None or error.code() == KafkaError._PARTITION_EOF
     return {partition.partition for partition in consumer.assignment()}
 
 
@@ -56,13 +57,20 @@ def shared(*consumers: Consumer) -> bool:
     return all(shares) and sorted(index for share in shares for index in share) == list(range(PARTITION_COUNT))
 
 
+def described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
+    found: ConsumerGroupDescription = admin.describe_consumer_groups([group])[group].result(DEADLINE_S)
+    return found
+
+
 def read_one(consumer: Consumer, read: list[bytes]) -> bool:
     """Read one record, if there is one."""
     message = consumer.poll(0.1)
     if message is None:
         return False
+    value = message.value()
     assert message.error() is None
-    read.append(message.value())
+    assert value is not None
+    read.append(value)
     return True
 
 
@@ -83,9 +91,7 @@ def test_one_member_reads_everything_and_the_next_goes_on_where_it_stopped(broke
     group = f"g-{filled}"
     read: list[bytes] = []
     with member(broker_bootstrap, group, "consumer", filled) as consumer:
-        until(
-            lambda: (message := consumer.poll(0.1)) is not None and (read.append(message.value()) or len(read) == 100)
-        )
+        until(lambda: read_one(consumer, read) and len(read) == 100)
         consumer.commit(asynchronous=False)
     assert sorted(map(int, read)) == list(range(100))
     producer = Producer({"bootstrap.servers": broker_bootstrap})
@@ -106,9 +112,9 @@ def test_members_of_both_protocols_share_a_group_and_part(broker_bootstrap: str,
             until(lambda: shared(old, new))
             (listed,) = [one for one in admin.list_consumer_groups().result(DEADLINE_S).valid if one.group_id == group]
             assert listed.type.name == "CONSUMER"
-            described = admin.describe_consumer_groups([group])[group].result(DEADLINE_S)
-            assert len(described.members) == 2
-            assert described.state is ConsumerGroupState.STABLE
+            # Members have their partitions a little earlier than the broker hears that they do.
+            until(lambda: described(admin, group).state is ConsumerGroupState.STABLE)
+            assert len(described(admin, group).members) == 2
         until(lambda: shared(old))
     (listed,) = [one for one in admin.list_consumer_groups().result(DEADLINE_S).valid if one.group_id == group]
     assert listed.type.name == "CLASSIC"

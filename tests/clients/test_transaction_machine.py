@@ -1,7 +1,7 @@
 """Random producers of one transactional id: the broker says what our machine says, step by step.
 
-Against Apache Kafka (RUNNEL_TEST_TARGET=kafka) this compares the machine with Kafka's coordinator, against Runnel it
-compares the broker with its own machine. Two things are left out: a producer that shows an identity which is not the
+Against Apache Kafka (TAILRACE_TEST_TARGET=kafka) this compares the machine with Kafka's coordinator, against Tailrace
+it compares the broker with its own machine. Two things are left out: a producer that shows an identity which is not the
 newest while a transaction is open, for which Kafka aborts the transaction and refuses it later; and one with the epoch
 before that ends, by version 5, what was ended by an older one, to which Kafka gives the newest identity. The machine
 refuses both.
@@ -20,7 +20,7 @@ from tests.clients.conftest import TARGET
 from tests.clients.raw import Wire
 from tests.unit.machines.transaction.transaction_script import TIMEOUT_MS, TransactionScript
 
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity
+from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity
 
 ROUND_COUNT = 40 if TARGET == "kafka" else 6
 STEP_COUNT = 60

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -133,16 +132,3 @@ def read_report(records: list[Record], seek: dict[str, list[int]]) -> Report:
     """The report of the phase `read` for records in any order of partitions."""
     ordered = sorted(records, key=lambda item: (item.partition, item.offset))
     return {"count": len(ordered), "digest": digest(ordered), "seek": seek}
-
-
-def eventually(look: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = 15.0) -> T:
-    """Look again until it is as wanted or the time is over; return what was seen last.
-
-    A change that the controller has confirmed reaches a broker's own view a moment later.
-    """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        seen = look()
-        if wanted(seen) or time.monotonic() > deadline:
-            return seen
-        time.sleep(0.02)

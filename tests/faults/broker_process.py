@@ -30,7 +30,7 @@ class BrokerProcess:
 
     def launch(self) -> None:
         """Start, and do not wait."""
-        command = [sys.executable, "-m", "runnel.cli.main", "start"]
+        command = [sys.executable, "-m", "tailrace.cli.main", "start"]
         command += ["--data", str(self._folder / "data"), "--listen", self.address]
         for name, value in self._options.items():
             command += ["--set", f"{name}={value}"]

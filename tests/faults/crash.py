@@ -27,8 +27,8 @@ from tests.faults.crash_ledger import Violation
 from tests.faults.crash_script import script
 from tests.faults.crash_world import PATH, World
 
-from runnel.storage.error import StorageError
-from runnel.storage.memory_fs import Crash, Hook, MemoryFileSystem
+from tailrace.storage.error import StorageError
+from tailrace.storage.memory_fs import Crash, Hook, MemoryFileSystem
 
 # A kill keeps what was written, a power loss what was synced and any part of the rest. An error
 # strikes one call; a broken disk fails every call from one on, a full one every call that takes room.
@@ -54,7 +54,7 @@ class Case(NamedTuple):
         return cls(int(number), fault, int(call), int(second_call), int(seed))
 
 
-class Failure(Exception):  # noqa: N818  a test looks for it by this name
+class Failure(Exception):
     """A case that broke a promise, and the command that shows it again."""
 
     def __init__(self, case: Case, cause: BaseException) -> None:
@@ -173,9 +173,9 @@ def main() -> None:
     parser.add_argument("--script", type=int, default=0, help="begin with this one")
     parser.add_argument("--failures", type=int, default=1, help="stop after so many")
     given = parser.parse_args()
-    logging.getLogger("runnel").setLevel(logging.CRITICAL)
+    logging.getLogger("tailrace").setLevel(logging.CRITICAL)
     if given.case:
-        logging.getLogger("runnel").setLevel(logging.WARNING)
+        logging.getLogger("tailrace").setLevel(logging.WARNING)
         run_case(given.case)
         print("it holds")
         return

@@ -11,13 +11,13 @@ from itertools import pairwise
 
 from tests.faults.crash_ledger import Ledger, Sent, Violation, require, violate
 
-from runnel.protocol.errors import ApiError
-from runnel.records.batch import check_crc, read_header
-from runnel.records.record import read_batches, read_records
-from runnel.storage.fs import FileSystem
-from runnel.storage.log import Log
-from runnel.storage.producer_state import ProducerEntry, ProducerState
-from runnel.storage.segment_file import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.protocol.errors import ApiError
+from tailrace.records.batch import check_crc, read_header
+from tailrace.records.record import read_batches, read_records
+from tailrace.storage.fs import FileSystem
+from tailrace.storage.log import Log
+from tailrace.storage.producer_state import ProducerEntry, ProducerState
+from tailrace.storage.segment.file import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 _LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned", ".swap")
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
 
-from runnel.records.batch import BatchHeader, assign_offsets, read_header
-from runnel.records.record import Record, read_records
+from tailrace.records.batch import BatchHeader, assign_offsets, read_header
+from tailrace.records.record import Record, read_records
 
 
-class Violation(AssertionError):  # noqa: N818  says what happened
+class Violation(AssertionError):
     """A promise that storage did not keep."""
 
 

@@ -6,8 +6,8 @@ from random import Random
 
 from tests.faults.crash_world import NO_PRODUCER, TRANSACTIONAL_ID, Step
 
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType
 
 # Script 0: each operation at least once, in an order in which much is unsynced at each.
 STANDARD: list[Step] = [

@@ -11,16 +11,16 @@ from tests.faults.crash_check import check_consistent, check_files, check_live, 
 from tests.faults.crash_ledger import Ledger, Sent, require, violate
 from tests.unit.storage.compacting import compact, dirt_of
 
-from runnel.records.batch import read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.storage.error import StorageError
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import MemoryFileSystem
-from runnel.storage.retention import delete_files, first_file_offset
+from tailrace.records.batch import read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.storage.error import StorageError
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.retention import delete_files, first_file_offset
 
 PATH = "/data"
 TRANSACTIONAL_ID = 30

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 
 from tests.unit.spark.desk_model import Brokers, Crash, ModelDesk, Schedule, Step, crash_at
 
-from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.batch_end import abort_batch, commit_batch
-from runnel.spark.claim import RunReplaced
-from runnel.spark.decision import Offer
-from runnel.spark.error import WriteError
+from tailrace.client.transaction.state import PreparedTransaction
+from tailrace.spark.batch_end import abort_batch, commit_batch
+from tailrace.spark.claim import RunReplaced
+from tailrace.spark.decision import Offer
+from tailrace.spark.error import WriteError
 
 BATCH_COUNT = 3
 EMPTY_BATCH = 1  # in some queries this batch has no rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from runnel.storage.error import StorageError
-from runnel.storage.fs import Buffer, DirectoryEntry, File, Mapping, RealFileSystem
+from tailrace.storage.error import StorageError
+from tailrace.storage.fs import Buffer, DirectoryEntry, File, Mapping, RealFileSystem
 
 WRITES = frozenset({"write_at", "truncate", "create", "write_file", "make_directory", "rename", "remove"})
 SYNCS = frozenset({"sync", "sync_file", "sync_directory"})
@@ -36,6 +36,9 @@ class FaultyFile:
     def read_cached_at(self, position: int, size_bytes: int) -> Buffer | None:
         self._fs.enter("read_cached_at", self.path)
         return self._file.read_cached_at(position, size_bytes)
+
+    def size_bytes(self) -> int:
+        return self._file.size_bytes()
 
     def truncate(self, size_bytes: int) -> None:
         self._fs.enter("truncate", self.path)

@@ -10,14 +10,14 @@ import uuid
 from random import Random
 from typing import Any
 
-from runnel.protocol.frame import encode_request
-from runnel.protocol.message import Field, Message
-from runnel.protocol.primitive import BOOLEAN, BYTES, FLOAT64, RECORDS, STRING, UUID, Array, Fixed, WireType
-from runnel.records.batch import HEADER_SIZE, write_crc
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
-from runnel.server.api import APIS
+from tailrace.protocol.frame import encode_request
+from tailrace.protocol.message import Field, Message
+from tailrace.protocol.primitive import BOOLEAN, BYTES, FLOAT64, RECORDS, STRING, UUID, Array, Fixed, WireType
+from tailrace.records.batch import HEADER_SIZE, write_crc
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.server import handlers  # noqa: F401 - fills the registry of APIs
+from tailrace.server.api import APIS
 
 CASES = [
     (served.request_type, version)
@@ -141,8 +141,8 @@ class Corpus:
 
     def _number(self, name: str, kind: Fixed) -> int:
         bits = 8 * kind.size
-        low, high = (0, 2**bits - 1) if kind.format.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        sensible = {
+        low, high = (0, (1 << bits) - 1) if kind.format.isupper() else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        known: dict[str, tuple[int, ...]] = {
             "acks": (-1, 0, 1),
             "partition": (0, 1),
             "partitions": (0, 1),
@@ -160,7 +160,8 @@ class Corpus:
             "coordinator_epoch": (0, 1),
             "transaction_timeout_ms": (1, 60_000),
             "timestamp": (-1, -2, -3, 0, self._world.now_ms),
-        }.get(name.removeprefix(OLD_FORM))
+        }
+        sensible = known.get(name.removeprefix(OLD_FORM))
         if sensible is not None and self._random.random() < 0.9:
             return self._random.choice(sensible)
         return min(high, max(low, self._random.choice(NASTY_NUMBERS)))

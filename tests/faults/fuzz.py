@@ -27,33 +27,33 @@ from typing import Any, cast
 
 from tests.faults.frame_corpus import Corpus, World
 
-from runnel.base.event_loop import new_event_loop
-from runnel.config.broker import BrokerConfig
-from runnel.machines.controller import topic as topic_decisions
-from runnel.machines.controller.topic import NewTopic
-from runnel.protocol.errors import RemoteProtocolError
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.registry import response_type
-from runnel.records.batch import check_crc, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.server.api import APIS
-from runnel.server.connection import Connection, ConnectionClosed
-from runnel.server.dispatch import Dispatcher
-from runnel.server.handlers import topic as topic_handlers
-from runnel.server.server import Server
+from tailrace.base.event_loop import new_event_loop
+from tailrace.config.broker import BrokerConfig
+from tailrace.machines.controller import topic as topic_decisions
+from tailrace.machines.controller.topic import NewTopic
+from tailrace.protocol.errors import RemoteProtocolError
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from tailrace.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from tailrace.protocol.registry import response_type
+from tailrace.records.batch import check_crc, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.server.api import APIS
+from tailrace.server.connection import Connection, ConnectionClosed
+from tailrace.server.dispatch import Dispatcher
+from tailrace.server.handlers import topic as topic_handlers
+from tailrace.server.server import start_server
 
 TARGETS = ("fuzz-a", "fuzz-b")
 CANARY = "canary"
 ROUND_CASES = 500
 SOCKET_SHARE = 0.02
-SLOW_S = 5.0
+SLOW_S = 20.0  # a busy machine pauses for seconds
 TOPICS_MAX = 20
 
 
-class FuzzFailure(Exception):  # noqa: N818 - what a fuzzer looks for
+class FuzzFailure(Exception):
     """The broker did what it never may."""
 
 
@@ -72,7 +72,11 @@ class Line:
     """A connection as handlers know it, whose peer never waits."""
 
     listener_name = "PLAINTEXT"
+    security_protocol = "PLAINTEXT"
+    session = None
+    is_token_authenticated = False
     host = local_host = "127.0.0.1"
+    peer = "127.0.0.1:50000"
     principal = "User:ANONYMOUS"
     client_software = ""
     reply_bytes_max = 2**31 - 1
@@ -104,18 +108,17 @@ class Fuzzer:
             "transaction.state.log.num.partitions": "3",
             "group.initial.rebalance.delay.ms": "0",
         }
-        self._server = Server(BrokerConfig(options))
-        self._dispatcher = Dispatcher(self._server.broker)
+        self._config = BrokerConfig(options)
         self._canary_offset = 0
 
     async def run(self, cases: int, seconds: float = float("inf")) -> int:
         """Run so many cases, or as many as the time allows; how many it were."""
         # Thousands of folders a request are legal and slow, and nothing new after the first few.
         topic_decisions.PARTITIONS_PER_REQUEST_MAX = topic_handlers.PARTITIONS_PER_REQUEST_MAX = 5  # type: ignore[attr-defined]
-        logging.getLogger("runnel").addHandler(self._bugs)
+        logging.getLogger("tailrace").addHandler(self._bugs)
         deadline = time.monotonic() + seconds
         number = 0
-        await self._server.start()
+        await self._start()
         await self._server.broker.groups.make_topic()
         await self._server.broker.transactions.make_topic()
         try:
@@ -129,16 +132,20 @@ class Fuzzer:
             await self._check_memory()
         finally:
             await self._server.stop()
-            logging.getLogger("runnel").removeHandler(self._bugs)
+            logging.getLogger("tailrace").removeHandler(self._bugs)
         self.outcomes["batches verified"] = verify_folder(self._folder)
         return number
 
     async def replay(self, frame: bytes) -> None:
         """Serve one frame, showing what comes of it."""
-        await self._server.start()
+        await self._start()
         await self._prepare_round()
         print(await self._dispatcher.serve(cast("Connection", Line()), bytearray(frame)))
         await self._server.stop()
+
+    async def _start(self) -> None:
+        self._server = await start_server(self._config)
+        self._dispatcher = Dispatcher(self._server.broker)
 
     # --- one case
 
@@ -165,7 +172,7 @@ class Fuzzer:
         self.outcomes[outcome] += 1
 
     def _keep(self, number: int, frame: bytes) -> Path:
-        kept = Path(tempfile.gettempdir()) / f"runnel-fuzz-{self._seed}-{number}.frame"
+        kept = Path(tempfile.gettempdir()) / f"tailrace-fuzz-{self._seed}-{number}.frame"
         kept.write_bytes(frame)
         return kept
 
@@ -239,7 +246,7 @@ class Fuzzer:
 
     async def _check_memory(self) -> None:
         listeners = self._server.listeners
-        for _ in range(1000):
+        for _ in range(12_000):
             if not listeners.connections and not listeners.budget.in_flight_bytes:
                 return
             await asyncio.sleep(0.005)
@@ -278,8 +285,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--frame", type=Path, help="serve the frame in this file and nothing else")
     given = parser.parse_args()
-    logging.getLogger("runnel").setLevel(logging.ERROR)
-    logging.getLogger("runnel").propagate = False
+    logging.getLogger("tailrace").setLevel(logging.ERROR)
+    logging.getLogger("tailrace").propagate = False
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as name:
         fuzzer = Fuzzer(Path(name), given.seed)
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, Message
 from confluent_kafka import Producer as ConfluentProducer
 
-import runnel
+import tailrace
+from tailrace.base.sentinel import NO_OFFSET
 
 RATE_PER_S = 600  # a load, not a flood: broker and producers share their processors
 KEY_COUNT = 40
@@ -49,7 +50,7 @@ class Load:
 
     def __init__(self, producer: int, places: list[Place], compacted: str) -> None:
         self.producer = producer
-        self.news: deque[tuple[Place, int, Numbered]] = deque()  # what was acknowledged, and at which offset
+        self.news: deque[tuple[Place, int | None, Numbered]] = deque()  # what was acknowledged, and at which offset
         self.newest: dict[bytes, int] = {}  # the largest acknowledged number of each key
         self.failures: list[str] = []
         self.count = 0
@@ -107,8 +108,12 @@ class Load:
             if ahead_s > 0:
                 self._stopping.wait(ahead_s)
 
-    def note(self, place: Place, key: bytes | None, offset: int, record: Numbered) -> None:
-        """Take down an acknowledgement."""
+    def note(self, place: Place, key: bytes | None, offset: int | None, record: Numbered) -> None:
+        """Take down an acknowledgement.
+
+        A producer that lost the answer for a batch learns without an offset that it was written: librdkafka when a
+        later batch is acknowledged, ours when the broker no longer knows where the batch is.
+        """
         self.count += 1
         if key is None:
             self.news.append((place, offset, record))
@@ -153,7 +158,7 @@ class ConfluentLoad(Load):
             if error is not None:
                 self.failures.append(f"{place} {record}: {error}")
             else:
-                self.note(place, key, message.offset() or 0, record)
+                self.note(place, key, message.offset(), record)
 
         return tell
 
@@ -165,12 +170,12 @@ class ConfluentLoad(Load):
             self.failures.append("records are left that were never acknowledged")
 
 
-class RunnelLoad(Load):
+class TailraceLoad(Load):
     """Through our own client."""
 
     def __init__(self, address: str, producer: int, places: list[Place], compacted: str, codec: str) -> None:
         super().__init__(producer, places, compacted)
-        self._client = runnel.Producer(
+        self._client = tailrace.Producer(
             address,
             linger_ms=2,
             buffer_memory=500_000,
@@ -190,7 +195,8 @@ class RunnelLoad(Load):
         if error is not None:
             self.failures.append(f"{place} {record}: {error!r}")
         else:
-            self.note(place, key, done.result().offset, record)
+            offset = done.result().offset
+            self.note(place, key, None if offset == NO_OFFSET else offset, record)
 
     def drop(self) -> None:
         self._client.close(0)

@@ -17,11 +17,11 @@ import uvloop
 from tests.clients.ask.asker import Asker
 from tests.clients.raw import CLOSED, Wire, batch
 
-from runnel.base.clock import Clock
-from runnel.config.broker import BrokerConfig
-from runnel.server.connection import Connection
-from runnel.server.server import Server
-from runnel.storage.fs import FileSystem
+from tailrace.base.clock import Clock
+from tailrace.config.broker import BrokerConfig
+from tailrace.server.connection import Connection
+from tailrace.server.server import Server, start_server
+from tailrace.storage.fs import FileSystem
 
 T = TypeVar("T")
 
@@ -85,9 +85,8 @@ class Live:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self.server = Server(self._config, **self._arguments)
         try:
-            await self.server.start()
+            self.server: Server = await start_server(self._config, **self._arguments)
         except BaseException as error:
             self._started.set_exception(error)
             return

@@ -1,6 +1,6 @@
 """The sink under test, with places where it can be met, and the same with the decision record switched off.
 
-What is ablated. Everything is as in `format("runnel")`, with its own desk and its own brokers, but the decision is
+What is ablated. Everything is as in `format("tailrace")`, with its own desk and its own brokers, but the decision is
 not written down before the first commit, and none is found. Why it must differ: a driver that is killed when one
 transaction of a batch is committed and another is not leaves no word of that. The next driver is given the batch
 again, finds no decision, aborts what is open, and commits what tasks have written this time. The rows of the first
@@ -11,29 +11,27 @@ named after the topic that it writes to.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from tests.faults.spark_kill_evidence import Evidence
-from tests.faults.spark_kill_halt import Halt
+from tests.faults.spark_kill_halt import Halt, halt_folder, pass_by
 from tests.faults.spark_kill_plan import Moment
 
-from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.batch_end import Desk, Standing
-from runnel.spark.decision import Decision
-from runnel.spark.source import RunnelDataSource
-from runnel.spark.transaction_desk import open_desk
-from runnel.spark.writer import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter, MicroBatch, Prepared
+from tailrace.client.transaction.state import PreparedTransaction
+from tailrace.spark.batch_end import Desk
+from tailrace.spark.claimed_desk import Standing
+from tailrace.spark.decision import Decision
+from tailrace.spark.source import TailraceDataSource
+from tailrace.spark.transaction_desk import open_desk
+from tailrace.spark.writer import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter, MicroBatch, Prepared
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-HALT_FOLDER = "SPARK_KILL_HALT_FOLDER"
 COMMIT_PAUSE_S = 0.3  # flows commit at the same time then, so that Spark needs several workers, which take turns
 
 
@@ -78,14 +76,15 @@ class HaltingBatch(MicroBatch):
     def write(self, iterator: Iterator[Any]) -> Prepared:
         prepared = super().write(iterator)
         if prepared.transaction is not None:
-            Halt(_folder()).pass_by(Moment.PREPARED, self._flow)
+            pass_by(Moment.PREPARED, self._flow)
         return prepared
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         time.sleep(COMMIT_PAUSE_S)
         super().commit(messages)
         if any(isinstance(message, Prepared) and message.transaction is not None for message in messages):
-            Evidence(_folder()).note_commit(self._flow)
+            Evidence(halt_folder()).note_commit(self._flow)
+            pass_by(Moment.COMMITTED, self._flow)
 
     def open_desk(self, sink: str) -> AbstractContextManager[Desk]:
         return self._open(sink)
@@ -93,15 +92,11 @@ class HaltingBatch(MicroBatch):
     @contextmanager
     def _open(self, sink: str) -> Iterator[Desk]:
         with open_desk(self._options.client, sink) as desk:
-            yield self.desk_type(desk, Halt(_folder()), self._flow)
+            yield self.desk_type(desk, Halt(halt_folder()), self._flow)
 
     @property
     def _flow(self) -> str:
         return str(self._options.topic)
-
-
-def _folder() -> Path:
-    return Path(os.environ[HALT_FOLDER])
 
 
 class UndecidedBatch(HaltingBatch):
@@ -110,7 +105,7 @@ class UndecidedBatch(HaltingBatch):
     desk_type = UndecidedDesk
 
 
-class DecidedSource(RunnelDataSource):
+class DecidedSource(TailraceDataSource):
     """The data source as it is, with halts."""
 
     batch_type: type[HaltingBatch] = HaltingBatch
@@ -122,7 +117,7 @@ class DecidedSource(RunnelDataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return ExactlyOnceBatchWriter(self.batch_type(self._sink_options(schema)))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         return ExactlyOnceStreamWriter(self.batch_type(self._sink_options(schema)))
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from tests.faults.spark_kill_evidence import Evidence
-from tests.faults.spark_kill_flow import Flow, make_flows
+from tests.faults.spark_kill_feed import PARTITION_COUNT
+from tests.faults.spark_kill_flow import Flow, Squares, make_flows
+from tests.faults.spark_kill_process import config_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,18 +24,6 @@ if TYPE_CHECKING:
 OFFSETS_PER_BATCH = 3_000
 RESTART_PAUSE_S = 0.2
 FIRST_BATCH_TIMEOUT_S = 20.0
-# It lives for seconds, in which compiling plans and checking classes takes longer than running them.
-CONFIG = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.defaultJavaOptions": "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
-    "spark.executor.defaultJavaOptions": "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
-}
-ON_A_CLUSTER = {
-    "spark.executor.cores": "1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 
 
 class Place(NamedTuple):
@@ -46,7 +36,7 @@ class Place(NamedTuple):
 
     def start(self, spark: SparkSession, flow: Flow) -> Any:
         """The query of a flow, running."""
-        stream = flow.rows(self._records(spark)).writeStream.queryName(flow.name)
+        stream = flow.rows(self._records(spark, flow)).writeStream.queryName(flow.name)
         stream = stream.option("checkpointLocation", f"{self.folder}/checkpoint-{flow.name}")
         options = {"kafka.bootstrap.servers": self.servers, "topic": flow.name, "delivery": "exactly-once"}
         if not flow.is_in_foreach_batch:
@@ -57,15 +47,18 @@ class Place(NamedTuple):
 
         return stream.foreachBatch(write).start()
 
-    def _records(self, spark: SparkSession) -> DataFrame:
-        frame = (
-            spark.readStream.format("runnel")
+    def _records(self, spark: SparkSession, flow: Flow) -> DataFrame:
+        reader = (
+            spark.readStream.format("tailrace")
             .option("kafka.bootstrap.servers", self.servers)
             .option("subscribe", self.source)
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", OFFSETS_PER_BATCH)
-            .load()
         )
+        if isinstance(flow, Squares):
+            # Behind a shuffle there are two tasks. Here a small batch would be one, and there would be no BETWEEN.
+            reader = reader.option("minPartitions", PARTITION_COUNT)
+        frame = reader.load()
         return frame.select("key", f.col("value").cast("string").cast("long").alias("number"))
 
 
@@ -107,8 +100,7 @@ def main() -> None:
     from tests.spark.quick_session import quick_session
 
     master, *where, flow_count = sys.argv[1:]
-    config = CONFIG if master.startswith("local") else CONFIG | ON_A_CLUSTER
-    spark = quick_session("exactly-once", {"spark.master": master, **config})
+    spark = quick_session("exactly-once", {"spark.master": master, **config_for(master)})
     for source in (DecidedSource, UndecidedSource):
         spark.dataSource.register(source)
     flows = make_flows(int(flow_count))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections import Counter
 
 from tests.faults.spark_kill_flow import ROUND, TICK
 
-import runnel
+import tailrace
 
 SOURCE = "numbers"
 PARTITION_COUNT = 2
@@ -33,13 +31,13 @@ class Feed(threading.Thread):
 
     def run(self) -> None:
         try:
-            with runnel.Producer(self._address, linger_ms=20, delivery_timeout_ms=600_000) as producer:
+            with tailrace.Producer(self._address, linger_ms=20, delivery_timeout_ms=600_000) as producer:
                 self._write(producer)
         except BaseException as error:
             self._failure = error
             self._complete.set()
 
-    def _write(self, producer: runnel.Producer) -> None:
+    def _write(self, producer: tailrace.Producer) -> None:
         while not self._ending.wait(0.05) or self.count % ROUND:
             for _ in range(RECORDS_A_SECOND // 20):
                 self._send(producer, self.count, b"%d" % (self.count % KEY_COUNT))
@@ -52,7 +50,7 @@ class Feed(threading.Thread):
             for number in range(PARTITION_COUNT):
                 self._send(producer, self.count + FLUSH_SECONDS + number, TICK.encode())
 
-    def _send(self, producer: runnel.Producer, number: int, key: bytes) -> None:
+    def _send(self, producer: tailrace.Producer, number: int, key: bytes) -> None:
         producer.send(SOURCE, b"%d" % number, key, partition=number % PARTITION_COUNT)
 
     def end(self) -> int:
@@ -77,10 +75,5 @@ class Feed(threading.Thread):
 
 def output(address: str, sink: str) -> list[str]:
     """What a reader of committed records finds."""
-    table = runnel.read_table(address, sink, columns=["value"], isolation_level="read_committed")
+    table = tailrace.read_table(address, sink, columns=["value"], isolation_level="read_committed")
     return [(value or b"").decode() for value in table.column("value").to_pylist()]
-
-
-def digest(rows: Counter[str]) -> str:
-    """Says the same of the same rows, in whatever order they are."""
-    return hashlib.sha256("\n".join(sorted(rows.elements())).encode()).hexdigest()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tests.faults.spark_kill_plan import Kill, Moment
 
+HALT_FOLDER = "SPARK_KILL_HALT_FOLDER"
+"""The environment variable with the folder of the requests."""
 HALT_TIMEOUT_S = 300.0
 _POLL_S = 0.01
 
@@ -46,3 +48,13 @@ class Halt:
 
     def _asked(self, kill: Kill) -> Path:
         return self._folder / f"{kill.number}.{kill.moment}.{kill.flow}.asked"
+
+
+def halt_folder() -> Path:
+    """Return the folder of the run that this process belongs to."""
+    return Path(os.environ[HALT_FOLDER])
+
+
+def pass_by(moment: Moment, flow: str) -> None:
+    """Stand still if that was asked of this flow in the run that this process belongs to."""
+    Halt(halt_folder()).pass_by(moment, flow)

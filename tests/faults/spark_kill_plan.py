@@ -1,9 +1,8 @@
 """What is killed in a run, and when: drawn from a seed before the run, so that another run can have the same kills.
 
 Each kill waits for one of the flows. Half of all kills strike anywhere, some time after that flow has written
-something. The others strike while a task or the driver of that flow stands still at one of three places, which are too
-short to be met by chance: where a task has prepared its transaction and the driver does not know, where all tasks have
-and nothing is decided, and where one transaction of a batch is committed and another is not.
+something. The others strike while a task or the driver of that flow stands still at one of the places of `Moment`,
+which are too short to be met by chance.
 """
 
 from __future__ import annotations
@@ -22,8 +21,13 @@ class Moment(StrEnum):
 
     ANYWHERE = "anywhere"
     PREPARED = "prepared"
+    """A task has written its rows, and the driver does not know."""
     UNDECIDED = "undecided"
+    """All tasks have written their rows, and the sink has not decided that they count."""
     BETWEEN = "between"
+    """One transaction of a batch is committed, and another is not."""
+    COMMITTED = "committed"
+    """The rows of the batch count, and Spark does not know."""
 
 
 class Kill(NamedTuple):
@@ -46,18 +50,21 @@ MOMENTS = (
     *(Moment.PREPARED, Moment.ANYWHERE),
     *(Moment.UNDECIDED, Moment.ANYWHERE),
 )
+"""The moments of transactions that are committed one by one."""
 
 
-def plan_kills(seed: int, count: int, targets: Sequence[str], flows: Sequence[str]) -> list[Kill]:
+def plan_kills(
+    seed: int, count: int, targets: Sequence[str], flows: Sequence[str], moments: Sequence[Moment] = MOMENTS
+) -> list[Kill]:
     """So many kills, with each target as often as it is named, and each at every moment in turn."""
     random, random_flow = Random(seed), Random(f"{seed} flows")  # so kills are the same for any number of flows
-    pairs = [(targets[number % len(targets)], number // len(targets) % len(MOMENTS)) for number in range(count)]
+    pairs = [(targets[number % len(targets)], number // len(targets) % len(moments)) for number in range(count)]
     random.shuffle(pairs)
     return [
         Kill(
             number,
             target,
-            MOMENTS[moment],
+            moments[moment],
             random.random(),
             random.uniform(0, random.choice(PAUSES_S)),
             random.uniform(0, random.choice(DOWN_S)),

@@ -11,10 +11,30 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tailrace.spark.shipment import ARCHIVE_NAME
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}", "SPARK_LOCAL_IP": "127.0.0.1"}
 LOCAL_MASTER = "local[*,4]"  # tasks are tried four times, as on a cluster
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
+# A driver lives for seconds, in which compiling plans and checking classes takes longer than running them.
+_JAVA_OPTIONS = (
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+)
+CONFIG = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
+}
+ON_A_CLUSTER = {
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    # The sinks with halts are modules of the tests, which Tailrace does not send to executors.
+    "spark.executorEnv.PYTHONPATH": f"./{ARCHIVE_NAME}:{CHECKOUT}",
+}
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _PYTHON_WORKER = " -m pyspark."
 
@@ -73,8 +93,8 @@ class StandaloneSpark:
     def _launch(self, name: str, *arguments: str) -> None:
         import pyspark
 
-        from runnel.spark.java import find_java_home
-        from runnel.spark.spark_session import write_log_config
+        from tailrace.spark.java import find_java_home
+        from tailrace.spark.spark_session import write_log_config
 
         home = Path(pyspark.__file__).parent
         environment = {
@@ -100,11 +120,16 @@ class StandaloneSpark:
             return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
 
-class Driver:
-    """The query's program, started again when it is killed."""
+def config_for(master: str) -> dict[str, str]:
+    """Return the configs of a driver's session."""
+    return CONFIG if master.startswith("local") else CONFIG | ON_A_CLUSTER
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], errors: Path) -> None:
-        self._command = [sys.executable, "-m", "tests.faults.spark_kill_driver", *arguments]
+
+class Driver:
+    """The program of the queries (a module and its arguments), started again when it is killed."""
+
+    def __init__(self, program: list[str], environment: dict[str, str], errors: Path) -> None:
+        self._command = [sys.executable, "-m", *program]
         self._environment = os.environ | ENVIRONMENT | environment
         self.errors = errors
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,7 +138,12 @@ class Driver:
     def start(self) -> None:
         with self.errors.open("a") as errors:
             self._process = subprocess.Popen(
-                self._command, cwd=CHECKOUT, env=self._environment, stderr=errors, start_new_session=True
+                self._command,
+                cwd=CHECKOUT,
+                env=self._environment,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
             )
         self._sessions.append(self._process.pid)
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from random import Random
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.storm_client import Client, ConfluentSender, Reader, RunnelSender, shown
+from tests.faults.storm_client import Client, ConfluentSender, Reader, TailraceSender, shown
 from tests.faults.storm_network import Namespaces, Network, can_make_namespaces
 from tests.faults.storm_process import Cluster, Member
 
-from runnel.sim.check import check, summary
-from runnel.sim.history import OK, History, write_history
+from tailrace.sim.check import check, summary
+from tailrace.sim.history import OK, History, write_history
 
 TOPIC = "storm"
 PARTITION_COUNT = 6
@@ -41,7 +41,7 @@ FAULT_S = (0.5, 12.0)
 HEALING_TIMEOUT_S = 120.0
 
 
-class StormFailure(AssertionError):  # noqa: N818  says what happened
+class StormFailure(AssertionError):
     """A promise that was not kept."""
 
 
@@ -87,7 +87,7 @@ class Storm:
         self.clients = [
             ConfluentSender("confluent-1", servers, self.partitions),
             ConfluentSender("confluent-2", servers, self.partitions),
-            RunnelSender("runnel-1", servers, self.partitions),
+            TailraceSender("tailrace-1", servers, self.partitions),
             Reader("reader-1", servers, self.partitions),
         ]
         for client in self.clients:
@@ -211,7 +211,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.network and not can_make_namespaces():
         parser.error("network namespaces cannot be made here")
-    with tempfile.TemporaryDirectory(prefix="runnel-storm-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="tailrace-storm-") as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         storm = Storm(folder, Namespaces() if options.network else Network(), options.seed)

@@ -19,8 +19,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-import runnel
-from runnel.sim.history import Recorder
+import tailrace
+from tailrace.base.sentinel import NO_OFFSET
+from tailrace.sim.history import Recorder
 
 RATE_PER_S = 200
 DELIVERY_TIMEOUT_MS = 180_000
@@ -120,7 +121,9 @@ class ConfluentSender(Sender):
     ) -> None:
         def tell(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                ok(offset=message.offset())
+                # librdkafka knows no offset of a record whose retry the broker refused as a duplicate.
+                offset = message.offset()
+                ok(offset=NO_OFFSET if offset is None else offset)
             else:
                 unknown(error)
                 if error.fatal():
@@ -139,12 +142,12 @@ class ConfluentSender(Sender):
             self.problems.append(f"{self.name}: {left} records were never answered")
 
 
-class RunnelSender(Sender):
+class TailraceSender(Sender):
     """Through our own client."""
 
     def __init__(self, name: str, servers: str, partitions: list[Partition]) -> None:
         super().__init__(name, partitions)
-        self._client = runnel.Producer(
+        self._client = tailrace.Producer(
             servers,
             linger_ms=5,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,

@@ -24,7 +24,7 @@ class Member:
     def __init__(self, name: str, arguments: Sequence[str], folder: Path, network: Network) -> None:
         self.name = name
         self.is_paused = False
-        self._command = [*network.prefix(name), sys.executable, "-m", "runnel.cli.main", *arguments]
+        self._command = [*network.prefix(name), sys.executable, "-m", "tailrace.cli.main", *arguments]
         self._log = folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
@@ -45,7 +45,8 @@ class Member:
             self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log)
 
     def wait_until_ready(self) -> None:
-        output = self._process and self._process.stdout
+        assert self._process is not None
+        output = self._process.stdout
         assert output is not None
         line = output.readline() if has_output(output, READY_TIMEOUT_S) else b""
         assert b" ready on " in line, f"{self.name}: {self.log[-3000:]}"

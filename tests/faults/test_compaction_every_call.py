@@ -13,12 +13,12 @@ from uuid import UUID
 import pytest
 from tests.unit.storage.compacting import append, compact, contents, dirt_of, end_transaction
 
-from runnel.records.control import ControlType
-from runnel.storage.error import StorageError
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import Crash, MemoryFileSystem
+from tailrace.records.control import ControlType
+from tailrace.storage.error import StorageError
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import Crash, MemoryFileSystem
 
 CONFIG = LogConfig(
     segment_bytes=420, index_interval_bytes=100, retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=0

@@ -20,7 +20,7 @@ DRAWN_COUNT = 60
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     """Storage tells of every fault, of which there are thousands here."""
-    logger = logging.getLogger("runnel.storage")
+    logger = logging.getLogger("tailrace.storage")
     logger.setLevel(logging.CRITICAL)
     yield
     logger.setLevel(logging.NOTSET)

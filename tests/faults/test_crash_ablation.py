@@ -11,24 +11,24 @@ from random import Random
 import pytest
 from tests.faults.crash import Case, Failure, call_count, run_case
 
-from runnel.storage import batch_walk, checkpoint, log_dir, recovery
-from runnel.storage import log as log_module
-from runnel.storage.deletion import Deletions
-from runnel.storage.epoch_cache import EpochCache
-from runnel.storage.error import StorageError
-from runnel.storage.flush import Flush
-from runnel.storage.folder import Folder
-from runnel.storage.fs import FileSystem
-from runnel.storage.log import Log
-from runnel.storage.segment import Segment
-from runnel.storage.segment_file import SegmentFile
+from tailrace.storage import batch_walk, checkpoint, log_dir, recovery
+from tailrace.storage import log as log_module
+from tailrace.storage.deletion import Deletions
+from tailrace.storage.epoch_cache import EpochCache
+from tailrace.storage.error import StorageError
+from tailrace.storage.flush import Flush
+from tailrace.storage.folder import Folder
+from tailrace.storage.fs import FileSystem
+from tailrace.storage.log import Log
+from tailrace.storage.segment.file import SegmentFile
+from tailrace.storage.segment.segment import Segment
 
 Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    logger = logging.getLogger("runnel.storage")
+    logger = logging.getLogger("tailrace.storage")
     logger.setLevel(logging.CRITICAL)
     yield
     logger.setLevel(logging.NOTSET)

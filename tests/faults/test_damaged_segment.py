@@ -12,11 +12,11 @@ from tests.clients.ask.fetch import fetch_fields
 from tests.clients.raw import batch
 from tests.faults.live import Live
 
-import runnel
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import check_crc, read_header
-from runnel.records.error import RecordError
-from runnel.records.record import read_batches, read_records
+import tailrace
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import check_crc, read_header
+from tailrace.records.error import RecordError
+from tailrace.records.record import read_batches, read_records
 
 TOPIC = "damaged"
 COUNT = 60
@@ -65,7 +65,7 @@ def destroy(tmp_path: Path, at: int, data: bytes) -> None:
 def fetch(live: Live, offset: int) -> dict[str, Any]:
     """One fetch as it goes over the wire, of one batch."""
     fields = fetch_fields(TOPIC, offset, partition_max_bytes=1)
-    answer = live.asker.ask("Fetch", 12, **fields)
+    answer = live.asker.fields("Fetch", 12, **fields)
     partition: dict[str, Any] = answer["responses"][0]["partitions"][0]
     return partition
 
@@ -89,7 +89,7 @@ def test_every_other_offset_is_served_over_the_wire(live: Live, tmp_path: Path, 
 @pytest.mark.parametrize("kind", ["length", "offset", "body"])
 def test_our_consumer_stops_there_says_so_and_goes_on_behind_it(live: Live, tmp_path: Path, kind: str) -> None:
     destroy(tmp_path, *(HEADERS | BODIES)[kind])
-    with runnel.Consumer(live.bootstrap).assign([(TOPIC, 0, "earliest")]) as consumer:
+    with tailrace.Consumer(live.bootstrap).assign([(TOPIC, 0, "earliest")]) as consumer:
         found = [next(consumer) for _ in range(BROKEN)]
         assert [record.offset for record in found] == list(range(BROKEN))
         with pytest.raises((ApiError, RecordError)) as caught:
@@ -129,6 +129,8 @@ def read_with_confluent(live: Live, offset: int) -> tuple[list[int], str]:
             assert message is not None
             if (error := message.error()) is not None:
                 return offsets, str(error.name())
-            offsets.append(message.offset())
+            position = message.offset()
+            assert position is not None
+            offsets.append(position)
     finally:
         consumer.close()

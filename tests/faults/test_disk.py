@@ -19,9 +19,9 @@ from tests.clients.raw import batch
 from tests.faults.faulty_fs import READS, SYNCS, FaultyFileSystem
 from tests.faults.live import Live
 
-from runnel.protocol.errors import ErrorCode
-from runnel.records.record import read_batches, read_records
-from runnel.storage.error import StorageError
+from tailrace.protocol.errors import ErrorCode
+from tailrace.records.record import read_batches, read_records
+from tailrace.storage.error import StorageError
 
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 SEGMENT_BYTES = str(1 << 20)
@@ -176,7 +176,7 @@ def test_a_disk_that_cannot_be_read(disks: Disks, caplog: pytest.LogCaptureFixtu
         assert answer["responses"][0]["partitions"][0]["error_code"] == STORAGE_ERROR
         assert consume(live.asker, disks.topic, disks.on_good) == [b"before"]
         (line,) = errors(caplog)
-        assert line.startswith(f"{disks.bad} is offline until the broker is started again")
+        assert line.startswith(f"log folder {disks.bad} is offline until the broker restarts")
         disks.fs.heal()
     with disks.live() as live:
         disks.assert_nothing_is_lost(live)
@@ -186,8 +186,8 @@ def test_a_failed_fsync_takes_its_folder_offline(disks: Disks) -> None:
     """After it, the kernel may have dropped what it could not write; only a restart shows what is there."""
     with disks.live() as live:
         disks.create(live)
-        for partition in (0, 1):
-            assert disks.produce(live, partition, b"before") == 0
+        for index in (0, 1):
+            assert disks.produce(live, index, b"before") == 0
         disks.fs.fail(errno.ENOSPC, SYNCS)
         partition = live.server.broker.replicas.get(disks.topic, disks.on_bad)
         with pytest.raises(StorageError):

@@ -7,8 +7,10 @@ import pytest
 from tests.faults import fuzz
 from tests.faults.fuzz import Fuzzer, FuzzFailure, verify_folder
 
-from runnel.base.event_loop import new_event_loop
-from runnel.server.dispatch import Dispatcher
+from tailrace.base.event_loop import new_event_loop
+from tailrace.machines.controller import topic as topic_decisions
+from tailrace.server.dispatch import Dispatcher
+from tailrace.server.handlers import topic as topic_handlers
 
 CASES = 6000
 
@@ -21,7 +23,7 @@ def run(fuzzer: Fuzzer, cases: int) -> int:
 @pytest.fixture(autouse=True)
 def limits_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fuzzer lowers a limit for speed; other tests want it as it is."""
-    for module in (fuzz.topic_decisions, fuzz.topic_handlers):
+    for module in (topic_decisions, topic_handlers):
         monkeypatch.setattr(module, "PARTITIONS_PER_REQUEST_MAX", module.PARTITIONS_PER_REQUEST_MAX)
 
 

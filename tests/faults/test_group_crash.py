@@ -15,6 +15,7 @@ from tests.faults.live import wait_until
 TOPIC = "shared"
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(4)]
 RECORD_COUNT = 4000
+STEP_TIMEOUT_S = 60
 
 
 class Member(threading.Thread):
@@ -38,7 +39,10 @@ class Member(threading.Thread):
     def run(self) -> None:
         while not self.ending.is_set():
             messages = [message for message in self.consumer.consume(100, 0.1) if not message.error()]
-            self.seen.update(int(message.value()) for message in messages)
+            for message in messages:
+                value = message.value()
+                assert value is not None
+                self.seen.add(int(value))
             if messages:
                 try:
                     self.consumer.commit(asynchronous=False)
@@ -59,14 +63,14 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 def committed(address: str) -> list[int]:
     reader = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
     try:
-        return [max(found.offset, 0) for found in reader.committed(PARTITIONS, timeout=20)]
+        return [max(found.offset, 0) for found in reader.committed(PARTITIONS, timeout=STEP_TIMEOUT_S)]
     finally:
         reader.close()
 
 
 def test_a_group_survives_its_broker(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-    admin.create_topics([NewTopic(TOPIC, len(PARTITIONS), 1)])[TOPIC].result(20)
+    admin.create_topics([NewTopic(TOPIC, len(PARTITIONS), 1)])[TOPIC].result(STEP_TIMEOUT_S)
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0, "enable.idempotence": True})
     seen: set[int] = set()
     members = [Member(broker.address, seen) for _ in range(2)]
@@ -74,7 +78,7 @@ def test_a_group_survives_its_broker(broker: BrokerProcess) -> None:
         member.start()
     for number in range(RECORD_COUNT // 2):
         producer.produce(TOPIC, str(number).encode())
-    producer.flush(20)
+    producer.flush(STEP_TIMEOUT_S)
     wait_until(lambda: len(seen) == RECORD_COUNT // 2, "the first half is read")
     wait_until(lambda: sum(committed(broker.address)) == RECORD_COUNT // 2, "and committed")
     before = committed(broker.address)
@@ -84,10 +88,10 @@ def test_a_group_survives_its_broker(broker: BrokerProcess) -> None:
     broker.start()
     after = committed(broker.address)
     assert all(later >= earlier for earlier, later in zip(before, after, strict=True))
-    assert producer.flush(20) == 0
+    assert producer.flush(STEP_TIMEOUT_S) == 0
     wait_until(lambda: seen == set(range(RECORD_COUNT)), "all is read")
     wait_until(lambda: sum(committed(broker.address)) == RECORD_COUNT, "and committed")
     for member in members:
         member.ending.set()
     for member in members:
-        member.join(20)
+        member.join(STEP_TIMEOUT_S)

@@ -29,18 +29,22 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker.kill()
 
 
-@pytest.mark.timeout(240)
+def wait_for_commits(group: GroupRun, before: int) -> None:
+    """Wait until the group has committed more than that."""
+    group.wait_until(lambda: group.committed_count > before, "the group goes on", TIMEOUT_S)
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_outlives_its_broker(protocol: str, process: BrokerProcess, tmp_path: Path) -> None:
     """Members stay, and nothing that was committed is forgotten or read as if it had not been."""
-    plan = Plan(("runnel", "confluent-kafka", "runnel", "confluent-kafka"), protocol, "range", session_ms=3000)
+    plan = Plan(("tailrace", "confluent-kafka", "tailrace", "confluent-kafka"), protocol, "range", session_ms=3000)
     with GroupRun(process.address, f"killed-{protocol}", plan, tmp_path) as group:
         group.wait_until_all_read(TIMEOUT_S)
         for _ in range(KILL_COUNT):
             before = group.committed_count
             process.kill()
             process.start()
-            group.wait_until(lambda before=before: group.committed_count > before, "the group goes on", TIMEOUT_S)
+            wait_for_commits(group, before)
         group.wait_until_owned(TIMEOUT_S)
         group.finish(TIMEOUT_S)
     assert "Traceback" not in process.log

@@ -17,8 +17,8 @@ from tests.clients.ask.group_offset import commit
 from tests.clients.raw import CLOSED, Wire
 from tests.faults.live import Live
 
-from runnel.base.limits import GROUP_PENDING_MEMBERS_MAX, MIB
-from runnel.protocol.errors import ErrorCode
+from tailrace.base.limits import GROUP_PENDING_MEMBERS_MAX, MIB
+from tailrace.protocol.errors import ErrorCode
 
 HUGE = 10 * MIB
 MEMORY_GROWTH_MAX = 40 * MIB
@@ -188,7 +188,7 @@ def test_thousands_of_heartbeats_at_once(live: Live, good: Good) -> None:
         assert psutil.Process().memory_info().rss - before < MEMORY_GROWTH_MAX
 
 
-def _flood(wire: Wire, fields: dict[str, Any], count: int) -> list[int]:
+def _flood(wire: Wire, fields: dict[str, Any], count: int) -> list[int | str]:
     fields = {**fields, "group_instance_id": None}
     frames = (wire.frame("Heartbeat", 3, fields) for _ in range(count))
     wire.send(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))

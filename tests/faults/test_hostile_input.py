@@ -35,11 +35,11 @@ from tests.faults.live import (
     wait_until,
 )
 
-from runnel.base.limits import MIB, PARTITIONS_PER_REQUEST_MAX
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.messages.config import DescribeConfigsRequest, DescribeConfigsRequestResource
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tailrace.base.limits import MIB, PARTITIONS_PER_REQUEST_MAX
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.messages.config import DescribeConfigsRequest, DescribeConfigsRequestResource
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 OPENED_BYTES_MAX = 4 * MIB
 
@@ -47,7 +47,7 @@ OPENED_BYTES_MAX = 4 * MIB
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("hostile")
-    with Live(folder, {"runnel.decompressed.max.bytes": str(OPENED_BYTES_MAX)}) as running:
+    with Live(folder, {"tailrace.decompressed.max.bytes": str(OPENED_BYTES_MAX)}) as running:
         yield running
     _assert_folder_is_tidy(folder)
 
@@ -75,7 +75,9 @@ def _assert_folder_is_tidy(folder: Path) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    """Return the warnings but those about rejected batches, of which a broker writes only some each minute."""
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    return [line for line in warnings if not line.startswith("rejected ")]
 
 
 # --- frames and headers: closed, one line
@@ -95,13 +97,17 @@ BROKEN = {
     "a negative length": Broken(struct.pack(">i", -1), "a frame of -1 bytes"),
     "a length of zero": Broken(struct.pack(">i", 0), "a frame of 0 bytes"),
     "an oversized length": Broken(struct.pack(">i", 100 * MIB + 1) + b"x" * 10, "a frame of 104857601 bytes"),
-    "a TLS hello": Broken(bytes.fromhex("16030100a5010000a10303") + bytes(64), "a frame of 369295616 bytes"),
-    "HTTP": Broken(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "a frame of 1195725856 bytes"),
+    "a TLS hello": Broken(
+        bytes.fromhex("16030100a5010000a10303") + bytes(64), "the client speaks TLS on a plaintext listener"
+    ),
+    "HTTP": Broken(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "the client speaks HTTP on a listener"),
     "half a header": Broken(framed(b"\x00\x12"), "shorter than its header"),
     "a client id that is cut short": Broken(framed(struct.pack(">hhih", 18, 0, 1, 99) + b"x"), "client id is longer"),
     "an unknown key": Broken(framed(request_header(999, 0)), "API key 999 is not served"),
     "a negative key": Broken(framed(request_header(-1, 0)), "API key -1 is not served"),
-    "a key between brokers": Broken(framed(request_header(4, 0)), "API key 4 is not served"),
+    "LeaderAndIsr": Broken(framed(request_header(4, 0)), "API key 4 is not served"),
+    "StopReplica": Broken(framed(request_header(5, 0)), "API key 5 is not served"),
+    "UpdateMetadata": Broken(framed(request_header(6, 0)), "API key 6 is not served"),
     "an unknown version": Broken(framed(request_header(METADATA, 99) + b"\x00"), "METADATA v99 is not served"),
     "a negative version": Broken(framed(request_header(METADATA, -1)), "METADATA v-1 is not served"),
     "a version that is too old": Broken(framed(request_header(0, 2)), "PRODUCE v2 is not served"),
@@ -228,7 +234,7 @@ def test_a_strange_client_id_is_served_and_cannot_forge_a_log_line(
         receive_frame(peer)
     assert lines(caplog) == []
     # The one line that names a client is the one about a bug of ours.
-    monkeypatch.setattr(live.server.broker, "fetch_sessions", None)
+    monkeypatch.setattr(live.server.broker.fetch_sessions, "begin", None)
     with live.socket() as peer:
         peer.sendall(framed(request_header(1, 4, client_id=client_id) + struct.pack(">iiiibi", -1, 0, 1, 1, 0, 0)))
         receive_frame(peer)
@@ -296,7 +302,8 @@ def test_a_bad_batch_is_refused_and_nothing_of_it_is_stored(
     before = live.server.broker.replicas.get(topic, 0).log.log_end_offset
     assert _produce(live, topic, records) in codes
     assert live.server.broker.replicas.get(topic, 0).log.log_end_offset == before
-    assert lines(caplog) == [], "a refusal is the producer's to know"
+    # One line each, until there have been too many of them.
+    assert lines(caplog) == []
 
 
 @pytest.mark.parametrize("records", [batch(crc_change=1), b"", batch([bytes(1_100_000)])])
@@ -392,10 +399,11 @@ def test_a_decompression_bomb_is_refused_in_flat_memory(
             attacker.start()
         live.assert_serves()
         for attacker in attackers:
-            attacker.join(30)
+            attacker.join(120)
     assert outcomes == [ErrorCode.MESSAGE_TOO_LARGE] * 8
-    # Four worker threads with one batch each, its frame and what the codec needs beside it.
-    assert peak.size_bytes < 4 * (2 * OPENED_BYTES_MAX + 2 * MIB) + 24 * MIB
+    # Worker threads with one batch each, its frame and what the codec needs beside it; the attackers' own frames; and
+    # what the allocator keeps for each of these threads. A bomb that went off would take hundreds of MiB.
+    assert peak.size_bytes < 8 * (2 * OPENED_BYTES_MAX + 2 * MIB) + 48 * MIB
     assert lines(caplog) == []
 
 

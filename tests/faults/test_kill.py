@@ -98,7 +98,7 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 def _create(address: str) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     for outcome in admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1)]).values():
-        outcome.result(20)
+        outcome.result(60)
 
 
 def _consume(address: str) -> dict[int, list[tuple[int, bytes]]]:
@@ -106,7 +106,7 @@ def _consume(address: str) -> dict[int, list[tuple[int, bytes]]]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
     found: dict[int, list[tuple[int, bytes]]] = {index: [] for index in range(PARTITION_COUNT)}
     partitions = [TopicPartition(TOPIC, index, OFFSET_BEGINNING) for index in found]
-    ends = {index: consumer.get_watermark_offsets(TopicPartition(TOPIC, index), 20)[1] for index in found}
+    ends = {index: consumer.get_watermark_offsets(TopicPartition(TOPIC, index), 60)[1] for index in found}
     consumer.assign(partitions)
     while any(len(found[index]) < ends[index] for index in found):
         for message in consumer.consume(5000, 0.2):
@@ -116,17 +116,21 @@ def _consume(address: str) -> dict[int, list[tuple[int, bytes]]]:
     return found
 
 
-@pytest.mark.timeout(180)
+def wait_for_records(load: Load, count: int, what: str) -> None:
+    """Wait until the producer has sent that many more, or has failed."""
+    wanted = load.count + count
+    wait_until(lambda: load.count >= wanted or load.failures, what)
+
+
 def test_every_acknowledged_record_survives_being_killed_again_and_again(process: BrokerProcess) -> None:
     _create(process.address)
     load = Load(process.address)
     chance = random.Random(9)
     for _ in range(KILL_COUNT):
-        wanted = load.count + chance.randrange(500, 3000)
-        wait_until(lambda wanted=wanted: load.count >= wanted or load.failures, "the producer gets on")
+        wait_for_records(load, chance.randrange(500, 3000), "the producer gets on")
         process.kill()
         process.start()
-    wait_until(lambda wanted=load.count + 500: load.count >= wanted or load.failures, "it gets on after the last kill")
+    wait_for_records(load, 500, "it gets on after the last kill")
     load.stop()
     assert load.failures == []
     found = _consume(process.address)

@@ -55,3 +55,12 @@ def test_records_that_are_missing_repeated_or_out_of_order_are_noticed() -> None
     with pytest.raises(ValueError, match="damaged"):
         check.take(PLACE, 2, encode(Numbered(1, 1))[:-1] + b"x")
     check.take(PLACE, 2, encode(Numbered(1, 1)))
+
+
+def test_a_record_that_was_acknowledged_without_an_offset_is_looked_for_by_its_number() -> None:
+    check = Check()
+    assert not check.has(PLACE, Numbered(1, 0))
+    check.take(PLACE, 0, encode(Numbered(1, 0)))
+    assert check.has(PLACE, Numbered(1, 0))
+    assert not check.has(PLACE, Numbered(1, 1))
+    assert not check.has(PLACE, Numbered(2, 0))

@@ -1,20 +1,22 @@
 """All brokers of a cluster are restarted one after the other under load; clients with their defaults hear nothing."""
 
 import time
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.storm_network import Network
 from tests.faults.storm_process import Cluster
 from tests.unit.coordination.zookeeper_process import require_zookeeper
 
-import runnel
+import tailrace
 
 TOPIC = "rolling"
 PARTITION_COUNT = 3
-STEP_TIMEOUT_S = 60
+STEP_TIMEOUT_S = 180
 OPTIONS = {"controlled.shutdown.retry.backoff.ms": "500"}
 
 
@@ -26,33 +28,35 @@ class Load:
         self.errors: list[str] = []
         self.acknowledged: set[bytes] = set()
         self._confluent = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-        self._runnel = runnel.Producer(servers)
+        self._tailrace = tailrace.Producer(servers)
 
     def send(self) -> None:
         for _ in range(PARTITION_COUNT * 4):
             self.sent_count += 1
             partition = self.sent_count % PARTITION_COUNT
-            first, second = b"confluent %d" % self.sent_count, b"runnel %d" % self.sent_count
+            first, second = b"confluent %d" % self.sent_count, b"tailrace %d" % self.sent_count
             self._confluent.produce(TOPIC, first, partition=partition, on_delivery=self._confluent_told)
-            future = self._runnel.send(TOPIC, second, partition=partition)
-            future.add_done_callback(lambda done, value=second: self._runnel_told(done, value))
+            future = self._tailrace.send(TOPIC, second, partition=partition)
+            future.add_done_callback(partial(self._tailrace_told, second))
         self._confluent.poll(0.02)
 
-    def _confluent_told(self, error, message) -> None:  # type: ignore[no-untyped-def]
+    def _confluent_told(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value()
         if error is not None:
             self.errors.append(f"confluent-kafka: {error}")
         else:
-            self.acknowledged.add(message.value())
+            assert value is not None
+            self.acknowledged.add(value)
 
-    def _runnel_told(self, done, value: bytes) -> None:  # type: ignore[no-untyped-def]
+    def _tailrace_told(self, value: bytes, done: Future[tailrace.RecordMetadata]) -> None:
         if error := done.exception():
-            self.errors.append(f"runnel: {error!r}")
+            self.errors.append(f"tailrace: {error!r}")
         else:
             self.acknowledged.add(value)
 
     def finish(self) -> None:
         assert self._confluent.flush(STEP_TIMEOUT_S) == 0
-        self._runnel.close(STEP_TIMEOUT_S)
+        self._tailrace.close(STEP_TIMEOUT_S)
 
 
 def is_whole(admin: AdminClient) -> bool:
@@ -75,6 +79,7 @@ def read_all(servers: str, count: int) -> list[bytes]:
     return values
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_costs_clients_no_error(tmp_path: Path) -> None:
     require_zookeeper()
     pytest.importorskip("kazoo", reason="kazoo is not installed")

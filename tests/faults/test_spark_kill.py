@@ -18,17 +18,17 @@ from tests.faults.spark_kill_flow import FIRST_SECOND, ROUND, Windows, make_flow
 from tests.faults.spark_kill_halt import Halt
 from tests.faults.spark_kill_plan import MOMENTS, Kill, Moment, plan_kills
 
-import runnel
-from runnel.spark.batch_end import commit_batch
-from runnel.spark.client_setting import parse_client_settings
-from runnel.spark.decision import Offer
-from runnel.spark.error import WriteError
-from runnel.spark.option import Delivery, SinkOptions
-from runnel.spark.task_place import TaskPlace
-from runnel.spark.task_writer import write_prepared
-from runnel.spark.transaction_desk import TransactionDesk
-from runnel.spark.transaction_name import sink_name
-from runnel.testing import Broker
+import tailrace
+from tailrace.spark.batch_end import commit_batch
+from tailrace.spark.client_setting import parse_client_settings
+from tailrace.spark.decision import Offer
+from tailrace.spark.error import WriteError
+from tailrace.spark.option import Delivery, SinkOptions
+from tailrace.spark.task_place import TaskPlace
+from tailrace.spark.task_writer import write_prepared
+from tailrace.spark.transaction_desk import TransactionDesk
+from tailrace.spark.transaction_name import sink_name
+from tailrace.testing import Broker
 
 FLOWS = ("out", "other")
 TARGETS = ("driver", "executor", "worker", "broker")
@@ -86,9 +86,9 @@ def test_evidence_counts_the_workers_that_take_turns(tmp_path: Path) -> None:
     lines = [["out", 1, 10], ["out", 1, 11], ["other", 1, 12], ["out", 1, 11], ["out", 2, 20]]
     (tmp_path / "commits.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '["out", 2')
     assert evidence.commits("out") == Commits(batch_count=4, worker_count=3, driver_count=2, turn_count=1)
-    evidence.note_failure("out", "Traceback\n  File\nrunnel.spark.error.WriteError: a batch of q/out\n\tat java")
+    evidence.note_failure("out", "Traceback\n  File\ntailrace.spark.error.WriteError: a batch of q/out\n\tat java")
     assert evidence.failures() == {"out": 1}
-    assert evidence.reasons() == {"runnel.spark.error.WriteError: a batch of q/out": 1}
+    assert evidence.reasons() == {"tailrace.spark.error.WriteError: a batch of q/out": 1}
 
 
 class Query:
@@ -116,7 +116,7 @@ class Query:
         desk.close()
 
     def seen(self) -> list[bytes]:
-        table = runnel.read_table(self._servers, "out", columns=["value"], isolation_level="read_committed")
+        table = tailrace.read_table(self._servers, "out", columns=["value"], isolation_level="read_committed")
         return sorted(table.column("value").to_pylist())
 
 

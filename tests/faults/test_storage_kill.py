@@ -6,23 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runnel.base.clock import SystemClock
-from runnel.records.record import read_batches, read_records
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
+from tailrace.base.clock import SystemClock
+from tailrace.records.record import read_batches, read_records
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
 
 CONFIG = LogConfig(segment_bytes=20_000)
 
 WRITER = """
 import sys
 from uuid import UUID
-from runnel.base.clock import SystemClock
-from runnel.records.batch import read_header
-from runnel.records.builder import BatchBuilder
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
+from tailrace.base.clock import SystemClock
+from tailrace.records.batch import read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
 
 config = LogConfig(segment_bytes=20_000)
 log_dir = LogDir.open(RealFileSystem(), sys.argv[1], SystemClock(), lambda topic: config)

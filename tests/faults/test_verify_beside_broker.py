@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.clients.raw import batch
 from tests.faults.live import Live
 
-from runnel.storage.finding import Finding
-from runnel.storage.folder_check import check_folder_files, check_partition, find_partitions
-from runnel.storage.fs import ReadOnlyFileSystem
+from tailrace.storage.finding import Finding
+from tailrace.storage.folder_check import check_folder_files, check_partition, find_partitions
+from tailrace.storage.fs import ReadOnlyFileSystem
 
 COUNT = 500
 OPTIONS = {

@@ -29,8 +29,8 @@ from random import Random
 from tests.unit.coordination.tcp_proxy import TcpProxy
 from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, free_port
 
-from runnel.base.clock import SystemClock
-from runnel.coordination.store import (
+from tailrace.base.clock import SystemClock
+from tailrace.coordination.store import (
     BadVersionError,
     Change,
     Check,
@@ -45,8 +45,8 @@ from runnel.coordination.store import (
     Put,
     SessionState,
 )
-from runnel.coordination.zookeeper import ZooKeeperStore
-from runnel.coordination.zookeeper_link import ZooKeeperServers
+from tailrace.coordination.zookeeper.link import ZooKeeperServers
+from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
 STORE_COUNT = 3
 WRITERS_PER_STORE = 4

@@ -5,8 +5,9 @@ from typing import Any
 
 from tests.protocol.sample import CASES
 
-from runnel.protocol.message import Message
-from runnel.protocol.primitive import OPERATIONS_UNASKED, ZERO_UUID
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.produce import ProduceRequest
+from tailrace.protocol.primitive import OPERATIONS_UNASKED, ZERO_UUID
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a way that Python is giving up
@@ -64,6 +65,15 @@ def reencode(cls: type[Message], data: bytes, version: int) -> bytes:
     message = ApiMessage.decode.__func__(target, data, version=version)
     message._header = None
     return bytes(message.encode())
+
+
+def drop_extensions(message: Any) -> None:
+    """Set the fields that only Tailrace has to their defaults, in which they are not sent."""
+    if isinstance(message, ProduceRequest):
+        message.mirror_claim = None
+        for topic in message.topic_data:
+            for partition in topic.partition_data:
+                partition.mirror_from_offset = -1
 
 
 def _convert_struct(message: Message, target: Any, version: int) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from runnel.protocol.message import Field, Message
-from runnel.protocol.primitive import (
+from tailrace.protocol.message import Field, Message
+from tailrace.protocol.primitive import (
     BOOLEAN,
     BYTES,
     FLOAT64,
@@ -19,7 +19,7 @@ from runnel.protocol.primitive import (
     Fixed,
     WireType,
 )
-from runnel.protocol.registry import message_types
+from tailrace.protocol.registry import message_types
 
 CASES = [(cls, version) for cls in message_types() for version in cls.SCHEMA.versions]
 CASE_IDS = [f"{cls.__name__}-v{version}" for cls, version in CASES]

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from tests.protocol.sample import CASE_IDS, CASES, full_message
 
-from runnel.protocol import codec, reference
-from runnel.protocol.errors import RemoteProtocolError
-from runnel.protocol.frame import decode_request_header
-from runnel.protocol.message import Message
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from runnel.protocol.messages.offset import (
+from tailrace.protocol import codec, reference
+from tailrace.protocol.errors import RemoteProtocolError
+from tailrace.protocol.frame import decode_request_header
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.messages.offset import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from runnel.protocol.registry import message_types
+from tailrace.protocol.registry import message_types
 
 every_message_and_version = pytest.mark.parametrize(("cls", "version"), CASES, ids=CASE_IDS)
 

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.protocol.sample import CASE_IDS, CASES, full_message, messages
 
-from runnel.protocol import codec, reference
-from runnel.protocol.message import Message
+from tailrace.protocol import codec, reference
+from tailrace.protocol.message import Message
 
 every_message_and_version = pytest.mark.parametrize(("cls", "version"), CASES, ids=CASE_IDS)
 

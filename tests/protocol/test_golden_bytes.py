@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from runnel.protocol import codec, reference
-from runnel.protocol.messages.api_versions import (
+from tailrace.protocol import codec, reference
+from tailrace.protocol.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ApiVersionsResponseApi,
     ApiVersionsResponseFinalizedFeature,
     ApiVersionsResponseSupportedFeature,
 )
-from runnel.protocol.messages.consumer_group import (
+from tailrace.protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseAssignment,
@@ -26,7 +26,8 @@ from runnel.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
-from runnel.protocol.messages.fetch import (
+from tailrace.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from tailrace.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
     FetchRequestReplicaState,
@@ -37,19 +38,19 @@ from runnel.protocol.messages.fetch import (
     FetchResponsePartition,
     FetchResponseTopic,
 )
-from runnel.protocol.messages.group import JoinGroupRequest, JoinGroupRequestProtocol
-from runnel.protocol.messages.group_admin import DeleteGroupsResponse, DeleteGroupsResponseResult
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from runnel.protocol.messages.offset import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
-from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
-from runnel.protocol.messages.topic import DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponseCursor
-from runnel.protocol.messages.transaction import (
+from tailrace.protocol.messages.group import JoinGroupRequest, JoinGroupRequestProtocol
+from tailrace.protocol.messages.group_admin import DeleteGroupsResponse, DeleteGroupsResponseResult
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.messages.offset import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
+from tailrace.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
+from tailrace.protocol.messages.topic import DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponseCursor
+from tailrace.protocol.messages.transaction import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from runnel.protocol.messages.transaction_marker import (
+from tailrace.protocol.messages.transaction_marker import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
@@ -58,6 +59,7 @@ from runnel.protocol.messages.transaction_marker import (
     WriteTxnMarkersResponsePartition,
     WriteTxnMarkersResponseTopic,
 )
+from tailrace.protocol.principal import encode_principal
 
 TOPIC_ID = uuid.UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
 
@@ -86,6 +88,22 @@ FROM_KAFKA_PYTHON: list[tuple[Any, int, str]] = [
     ),
     (MetadataRequest(topics=[MetadataRequestTopic(name="orders")]), 0, "00000001 0006 6f7264657273"),
     (MetadataRequest(topics=None), 1, "ffffffff"),
+    (  # written by Apache Kafka 4.3.1, as the next ones are
+        EnvelopeRequest(
+            request_data=b"request",
+            request_principal=encode_principal("User:alice", is_token_authenticated=True),
+            client_host_address=bytes((127, 0, 0, 1)),
+        ),
+        0,
+        "08 72657175657374 10 0000 05 55736572 06 616c696365 01 00 05 7f000001 00",
+    ),
+    (
+        EnvelopeRequest(request_data=b"request", request_principal=None, client_host_address=bytes((127, 0, 0, 1))),
+        0,
+        "08 72657175657374 00 05 7f000001 00",
+    ),
+    (EnvelopeResponse(error_code=41), 0, "00 0029 00"),
+    (EnvelopeResponse(response_data=b"reply"), 0, "06 7265706c79 0000 00"),
     (
         MetadataRequest(topics=[MetadataRequestTopic(name="orders")], include_topic_authorized_operations=True),
         9,

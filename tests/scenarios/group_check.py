@@ -14,13 +14,13 @@ from typing import Protocol
 
 from tests.scenarios.group_world import World
 
-from runnel.machines.group.classic_group import ClassicGroup
-from runnel.machines.group.consumer_group import ConsumerGroup
+from tailrace.machines.group.classic.group import ClassicGroup
+from tailrace.machines.group.consumer.group import ConsumerGroup
 
 Partition = tuple[str, int]
 
 
-class Violation(AssertionError):  # noqa: N818 — says what it is
+class Violation(AssertionError):
     """Something happened that must not."""
 
 

@@ -6,10 +6,10 @@ from tests.scenarios.group_check import Checker, Partition
 from tests.scenarios.group_process import GroupProcess
 from tests.scenarios.group_world import World
 
-from runnel.client.assignor import Assignor, Claim
-from runnel.client.assignor_range import RangeAssignor
-from runnel.client.assignor_sticky import CooperativeStickyAssignor
-from runnel.protocol.consumer_protocol import (
+from tailrace.client.group.assignor.assignor import Assignor, Claim
+from tailrace.client.group.assignor.range import RangeAssignor
+from tailrace.client.group.assignor.sticky import CooperativeStickyAssignor
+from tailrace.protocol.consumer_protocol import (
     ConsumerProtocolSubscription,
     decode_assignment,
     decode_versioned,
@@ -18,8 +18,8 @@ from runnel.protocol.consumer_protocol import (
     flatten,
     group_by_topic,
 )
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.group import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.group import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

@@ -7,8 +7,8 @@ from tests.scenarios.group_check import Checker, Partition
 from tests.scenarios.group_process import GroupProcess
 from tests.scenarios.group_world import World
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.consumer_group import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,

@@ -23,6 +23,10 @@ class GroupProcess(ABC):
         """What its commits carry."""
 
     @abstractmethod
+    def wants(self, topic: str) -> bool:
+        """Tell whether the consumer subscribes to the topic."""
+
+    @abstractmethod
     def go_on(self) -> None:
         """Send the heartbeat that is due after standing still."""
 

@@ -12,22 +12,22 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import TopicRecord
-from runnel.machines.group.classic_group import ClassicGroup
-from runnel.machines.group.classic_setting import ClassicGroupSetting
-from runnel.machines.group.consumer_setting import ConsumerGroupSetting
-from runnel.machines.group.coordinator import GroupCoordinator
-from runnel.machines.group.decision import Decision
-from runnel.machines.group.group import Caller
-from runnel.machines.group.group_description import describe_group
-from runnel.machines.group.offset_coordinator import OffsetSetting
-from runnel.machines.group.record.format import decode_record, encode_record
-from runnel.machines.log_replay import newest
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.message import Message
-from runnel.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from runnel.protocol.messages.group import (
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.record import TopicRecord
+from tailrace.machines.group.classic.description import describe_group
+from tailrace.machines.group.classic.group import ClassicGroup
+from tailrace.machines.group.classic.setting import ClassicGroupSetting
+from tailrace.machines.group.consumer.setting import ConsumerGroupSetting
+from tailrace.machines.group.coordinator import GroupCoordinator
+from tailrace.machines.group.decision import Decision
+from tailrace.machines.group.group import Caller
+from tailrace.machines.group.offset.coordinator import OffsetSetting
+from tailrace.machines.group.record.format import decode_record, encode_record
+from tailrace.machines.log_replay import newest
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from tailrace.protocol.messages.group import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -37,7 +37,7 @@ from runnel.protocol.messages.group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from runnel.protocol.messages.group_offset import (
+from tailrace.protocol.messages.group_offset import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -10,12 +10,7 @@ import pytest
 from tests.scenarios.group_check import Violation
 from tests.scenarios.group_simulation import simulate
 
-from runnel.machines.group import (
-    consumer_classic,
-    consumer_coordinator,
-    consumer_group,
-    consumer_reconciliation,
-)
+from tailrace.machines.group.consumer import classic_member, coordinator, group, reconciliation
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
@@ -40,23 +35,23 @@ def simulate_many(count: int) -> None:
 
 
 def no_wait_for_release(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consumer_group.ConsumerGroup, "is_free", lambda *_: True)
+    patch.setattr(group.ConsumerGroup, "is_free", lambda *_: True)
 
 
 def no_wait_for_revocation(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consumer_reconciliation, "_still_owned", lambda *_: False)
+    patch.setattr(reconciliation, "_still_owned", lambda *_: False)
 
 
 def anybody_may_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consumer_group.ConsumerGroup, "check_offset_commit", lambda *_, **__: None)
+    patch.setattr(group.ConsumerGroup, "check_offset_commit", lambda *_, **__: None)
 
 
 def no_rejoin_for_classic_members(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consumer_classic, "_has_to_join", lambda *_: False)
+    patch.setattr(classic_member, "_has_to_join", lambda *_: False)
 
 
 def sessions_last_forever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consumer_coordinator.ConsumerCoordinator, "fence", lambda *_: None)
+    patch.setattr(coordinator.ConsumerCoordinator, "fence", lambda *_: None)
 
 
 @pytest.mark.parametrize(

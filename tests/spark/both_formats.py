@@ -1,16 +1,18 @@
-"""The same topics through `format("kafka")` and `format("runnel")`, in a session that has both."""
+"""The same topics through `format("kafka")` and `format("tailrace")`, in a session that has both."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from tests.spark.waiting import run_to_end
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMATS = ("kafka", "runnel")
+FORMATS = ("kafka", "tailrace")
 COLUMNS = ["key", "value", "headers", "partition"]
-TOPICS = ("from_kafka", "from_runnel", "stream_from_kafka", "stream_from_runnel")
+TOPICS = ("from_kafka", "from_tailrace", "stream_from_kafka", "stream_from_tailrace")
 
 
 class Comparison:
@@ -42,7 +44,7 @@ class Comparison:
             writer = frame.select(*COLUMNS).writeStream.format(name)
             writer = writer.options(**self._options, topic=f"stream_from_{name}", includeHeaders="true")
             writer = writer.option("checkpointLocation", f"{self._checkpoints}/{name}")
-            writer.trigger(availableNow=True).start().awaitTermination()
+            run_to_end(writer.trigger(availableNow=True).start)
 
     def compare(self, *columns: str, **options: Any) -> dict[str, Any]:
         """Whether both formats give the same rows."""
@@ -55,7 +57,7 @@ class Comparison:
 
     def same_content(self, one: str, other: str, *columns: str) -> bool:
         """Whether two topics hold the same, whatever the offsets."""
-        left, right = (self._read("runnel", columns, {"subscribe": topic}) for topic in (one, other))
+        left, right = (self._read("tailrace", columns, {"subscribe": topic}) for topic in (one, other))
         return left == right
 
 
@@ -72,13 +74,13 @@ def compare_formats(spark: SparkSession, servers: str, checkpoints: str) -> dict
     placed = ("key", "value", "headers")
     return {
         "written by kafka": both.compare(subscribe="from_kafka"),
-        "written by runnel": both.compare(subscribe="from_runnel"),
+        "written by tailrace": both.compare(subscribe="from_tailrace"),
         "streamed by kafka": both.compare(subscribe="stream_from_kafka"),
-        "streamed by runnel": both.compare(subscribe="stream_from_runnel"),
+        "streamed by tailrace": both.compare(subscribe="stream_from_tailrace"),
         "a pattern": both.compare(subscribePattern="stream_from_.*"),
         "offsets": both.compare(subscribe="from_kafka", startingOffsets=offsets, endingOffsets=ends),
-        "from a time on": both.compare(subscribe="from_runnel", startingTimestamp="1"),
-        "one partition": both.compare(assign='{"from_runnel":[1]}', minPartitions="3"),
-        "both sinks wrote the same": both.same_content("from_kafka", "from_runnel", *placed),
-        "both streams wrote the same": both.same_content("stream_from_kafka", "stream_from_runnel", *COLUMNS),
+        "from a time on": both.compare(subscribe="from_tailrace", startingTimestamp="1"),
+        "one partition": both.compare(assign='{"from_tailrace":[1]}', minPartitions="3"),
+        "both sinks wrote the same": both.same_content("from_kafka", "from_tailrace", *placed),
+        "both streams wrote the same": both.same_content("stream_from_kafka", "stream_from_tailrace", *COLUMNS),
     }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,8 +26,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 def require_spark() -> None:
     """Skip, and say why, where Spark cannot run."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    from runnel.spark.error import SessionError
-    from runnel.spark.java import find_java_home
+    from tailrace.spark.error import SessionError
+    from tailrace.spark.java import find_java_home
 
     try:
         find_java_home()
@@ -100,7 +100,7 @@ def read_stream(spark: SparkSession, broker: Broker) -> Callable[..., DataFrame]
 
 def _load(reader: Any, broker: Broker, options: dict[str, Any]) -> DataFrame:
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers} | options
-    frame: DataFrame = reader.format("runnel").options(**given).load()
+    frame: DataFrame = reader.format("tailrace").options(**given).load()
     return frame
 
 
@@ -110,6 +110,6 @@ def write(broker: Broker) -> Callable[..., None]:
 
     def save(frame: DataFrame, **options: Any) -> None:
         given = {"kafka.bootstrap.servers": broker.bootstrap_servers} | options
-        frame.write.format("runnel").options(**given).mode("append").save()
+        frame.write.format("tailrace").options(**given).mode("append").save()
 
     return save

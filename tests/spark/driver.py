@@ -28,7 +28,7 @@ class Copier(NamedTuple):
     def start_stream(self, spark: Any, **trigger: Any) -> Any:
         """The stream, running; its checkpoint says where it goes on."""
         frame = (
-            spark.readStream.format("runnel")
+            spark.readStream.format("tailrace")
             .option("kafka.bootstrap.servers", self.servers)
             .option("subscribe", self.source)
             .option("startingOffsets", "earliest")
@@ -37,7 +37,7 @@ class Copier(NamedTuple):
         )
         writer = (
             frame.select("key", "value")
-            .writeStream.format("runnel")
+            .writeStream.format("tailrace")
             .option("kafka.bootstrap.servers", self.servers)
             .option("topic", self.stream_sink)
             .option("checkpointLocation", f"{self.folder}/checkpoint")
@@ -48,8 +48,8 @@ class Copier(NamedTuple):
         """Copy everything once."""
         servers = {"kafka.bootstrap.servers": self.servers}
         self._note("b")
-        rows = spark.read.format("runnel").options(**servers, subscribe=self.source, columns="key,value").load()
-        rows.write.format("runnel").options(**servers, topic=self.batch_sink).mode("append").save()
+        rows = spark.read.format("tailrace").options(**servers, subscribe=self.source, columns="key,value").load()
+        rows.write.format("tailrace").options(**servers, topic=self.batch_sink).mode("append").save()
         self._note("f")
 
     def _note(self, letter: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import runnel.spark
-from runnel.spark.spark_session import defaults
+import tailrace.spark
+from tailrace.spark.spark_session import defaults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,4 +19,4 @@ def quick_session(name: str, config: Mapping[str, str] | None = None) -> SparkSe
     """A session on two cores whose Java compiles nothing a second time: tests end before that pays."""
     given = defaults(MASTER, "error")[_JAVA_OPTIONS]
     java = {_JAVA_OPTIONS: f"{given} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    return runnel.spark.session(name, master=MASTER, config=java | dict(config or {}))
+    return tailrace.spark.session(name, master=MASTER, config=java | dict(config or {}))

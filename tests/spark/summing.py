@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import runnel
+import tailrace
 
 KEY_COUNT = 10
 
@@ -23,12 +23,12 @@ class Summing(NamedTuple):
     folder: str
     offsets_per_batch: str
 
-    def start(self, spark: Any, format_name: str = "runnel", delivery: str = "exactly-once", **trigger: Any) -> Any:
+    def start(self, spark: Any, format_name: str = "tailrace", delivery: str = "exactly-once", **trigger: Any) -> Any:
         """The stream, running; its checkpoint says where it goes on."""
         from pyspark.sql import functions as f
 
         frame = (
-            spark.readStream.format("runnel")
+            spark.readStream.format("tailrace")
             .option("kafka.bootstrap.servers", self.servers)
             .option("subscribe", self.source)
             .option("startingOffsets", "earliest")
@@ -55,7 +55,7 @@ class Summing(NamedTuple):
         """
         names = os.listdir(Path(self.folder) / "checkpoint" / "commits")
         batch_count = sum(name.isdigit() for name in names)
-        table = runnel.read_table(servers, self.sink, columns=["key", "value"], isolation_level="read_committed")
+        table = tailrace.read_table(servers, self.sink, columns=["key", "value"], isolation_level="read_committed")
         found: dict[bytes, list[dict[str, int]]] = {}
         for key, value in zip(table.column("key").to_pylist(), table.column("value").to_pylist(), strict=True):
             found.setdefault(key, []).append(json.loads(value))

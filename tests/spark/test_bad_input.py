@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark")]
 
 
 def failure(action: Callable[[], Any]) -> str:
@@ -24,7 +24,7 @@ def failure(action: Callable[[], Any]) -> str:
 
     with pytest.raises(PySparkException) as caught:
         action()
-    found = re.findall(r"^runnel\.spark\.error\.\w+: (.*)$", str(caught.value), re.MULTILINE)
+    found = re.findall(r"^tailrace\.spark\.error\.\w+: (.*)$", str(caught.value), re.MULTILINE)
     assert found, str(caught.value)
     assert len(set(found)) == 1, found
     return str(found[0])
@@ -78,7 +78,7 @@ def test_an_offset_out_of_range(broker: Broker, read: Callable[..., DataFrame], 
     start = {"startingOffsets": f'{{"{topic}":{{"0":7}}}}'}
     assert failure(lambda: read(subscribe=topic, **start).count()) == (
         f"option startingOffsets: offset 7 of {topic}-0 is out of range; the partition has offsets from 0 to 2. "
-        "Set option failOnDataLoss to false to go on with what is left"
+        "Set option failOnDataLoss to false to continue with the remaining records"
     )
     assert read(subscribe=topic, failOnDataLoss="false", **start).count() == 0
     end = {"endingOffsets": f'{{"{topic}":{{"0":7}}}}'}
@@ -123,7 +123,7 @@ def test_a_start_after_the_end(broker: Broker, read: Callable[..., DataFrame], n
     broker.produce(topic, [b"a", b"b"])
     bounds = {"startingOffsets": f'{{"{topic}":{{"0":2}}}}', "endingOffsets": f'{{"{topic}":{{"0":1}}}}'}
     assert failure(lambda: read(subscribe=topic, **bounds).count()) == (
-        f"option startingOffsets: {topic}-0 would start at 2, after its end at 1; change it or endingOffsets"
+        f"option startingOffsets: {topic}-0 starts at 2, after its end at 1; change it or endingOffsets"
     )
 
 
@@ -136,17 +136,17 @@ def test_a_schema_with_a_wrong_column(
 ) -> None:
     topic = new_topic()
     assert failure(lambda: read(subscribe=topic, columns="key,colour")).startswith(
-        "option columns: there is no column 'colour'; there are key, value, topic"
+        "option columns: unknown column 'colour'; the columns are key, value, topic"
     )
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
-    frame = spark.read.format("runnel").schema("value STRING").options(**options).load()
+    frame = spark.read.format("tailrace").schema("value STRING").options(**options).load()
     assert failure(frame.count).startswith("column value is binary and cannot be read as string")
     numbers = spark.range(3)
     assert failure(lambda: write(numbers, topic=topic)).startswith("column 'id' cannot be written")
     assert failure(lambda: write(numbers.toDF("value"), topic=topic)) == (
         "column value is bigint and must be binary or string; cast it"
     )
-    assert failure(lambda: write(spark.createDataFrame([("x",)], "value STRING"))).startswith("set option topic")
+    assert failure(lambda: write(spark.createDataFrame([("x",)], "value STRING"))).startswith("the rows have no topic")
 
 
 def test_a_value_that_is_too_large(
@@ -173,13 +173,13 @@ def test_a_partition_that_is_not_there(
 
 def test_a_row_without_a_topic(spark: SparkSession, write: Callable[..., None]) -> None:
     rows = spark.createDataFrame([("x", None)], "value STRING, topic STRING")
-    assert failure(lambda: write(rows)).startswith("a row has no topic: column topic is null there")
+    assert failure(lambda: write(rows)).startswith("a row has no topic: its column topic is null")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subscribe": "t", "maxOffsetPerTrigger": "5"}, "option maxoffsetpertrigger: it is not known"),
+        ({"subscribe": "t", "maxOffsetPerTrigger": "5"}, "option maxoffsetpertrigger: it is unknown"),
         (
             {"subscribe": "t", "kafka.auto.offset.reset": "earliest"},
             "option kafka.auto.offset.reset: it is not allowed",
@@ -196,5 +196,5 @@ def test_options_are_refused_when_the_frame_is_made(
 def test_only_appending_is_possible(spark: SparkSession, broker: Broker, new_topic: Callable[..., str]) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": new_topic()}
     rows = spark.createDataFrame([("x",)], "value STRING")
-    writer = rows.write.format("runnel").options(**options).mode("overwrite")
-    assert failure(writer.save).startswith("option mode: records are only ever added to a topic")
+    writer = rows.write.format("tailrace").options(**options).mode("overwrite")
+    assert failure(writer.save).startswith("option mode: topics are append-only")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import runnel
-from runnel.testing import Broker
+import tailrace
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark")]
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -25,7 +25,7 @@ def topic(broker: Broker) -> str:
     """Thirty records in three partitions, one a second from noon on; those of partition 2 are compressed."""
     broker.create_topic("batch_read", 3)
     for compression, partitions in (("none", (0, 1)), ("zstd", (2,))):
-        with runnel.Producer(broker.bootstrap_servers, compression_type=compression) as producer:
+        with tailrace.Producer(broker.bootstrap_servers, compression_type=compression) as producer:
             for number in range(30):
                 if number % 3 in partitions:
                     producer.send(
@@ -85,7 +85,7 @@ def test_columns_are_chosen_by_an_option_or_a_schema(
     assert frame.columns == ["offset", "value"]
     assert frame.where("value = 'v10'").collect() == [(3, b"v10")]
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
-    frame = spark.read.format("runnel").schema("value BINARY, partition INT").options(**options).load()
+    frame = spark.read.format("tailrace").schema("value BINARY, partition INT").options(**options).load()
     assert frame.where("value = 'v10'").collect() == [(b"v10", 1)]
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runnel.records.murmur2 import partition_for_key
-from runnel.testing import Broker
+from tailrace.records.murmur2 import partition_for_key
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("spark")]
 
 
 def test_rows_become_records(

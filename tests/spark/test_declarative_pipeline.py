@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,19 +12,11 @@ from pathlib import Path
 import pytest
 from tests.spark.conftest import require_spark
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(420), pytest.mark.slow]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-
-SPEC = """
-name: topics
-storage: file://{folder}/storage
-libraries:
-  - glob:
-      include: transformations/**
-"""
 
 TRANSFORMATION = """
 from pyspark import pipelines as dp
@@ -32,53 +25,53 @@ SERVERS = "{servers}"
 
 
 def views():
-    reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", SERVERS)
+    reader = spark.readStream.format("tailrace").option("kafka.bootstrap.servers", SERVERS)
     return reader.option("subscribe", "{source}").option("startingOffsets", "earliest").load()
 
 
-@dp.table
-def kept():
-    return views().selectExpr("cast(key AS STRING) AS key", "cast(cast(value AS STRING) AS INT) AS value")
-
-
-dp.create_sink("doubled", "runnel", {{"kafka.bootstrap.servers": SERVERS, "topic": "{sink}"}})
+dp.create_sink("doubled", "tailrace", {{"kafka.bootstrap.servers": SERVERS, "topic": "{sink}"}})
 
 
 @dp.append_flow(target="doubled")
 def double():
     return views().selectExpr("key", "cast(cast(cast(value AS STRING) AS INT) * 2 AS STRING) AS value")
-
-
-dp.create_sink("copied", "runnel", {{"kafka.bootstrap.servers": SERVERS, "topic": "{copy}"}})
-
-
-@dp.append_flow(target="copied")
-def copy():
-    return spark.readStream.table("kept").selectExpr("key", "cast(value AS STRING) AS value")
 """
+
+
+def example(name: str, folder: Path, broker: Broker) -> str:
+    """Return a file of the example in the guide, for the broker of the test."""
+    guide = (CHECKOUT / "docs" / "PIPELINES.md").read_text()
+    found = re.search(rf"```\w+\n(# {re.escape(name)}\n.*?)```", guide, re.DOTALL)
+    assert found is not None
+    return found[1].replace("localhost:9092", broker.bootstrap_servers).replace("/var/lib/orders", str(folder))
 
 
 def test_topics_are_sources_and_sinks(broker: Broker, new_topic: Callable[..., str], tmp_path: Path) -> None:
     require_spark()
     for needed in ("grpc", "grpc_status", "yaml", "zstandard"):
         pytest.importorskip(needed, reason=f"{needed} is not installed, which Spark's pipelines need")
-    source, sink, copy = new_topic(2), new_topic(), new_topic()
+    source, sink = new_topic(2), new_topic()
     broker.produce(source, [(b"%d" % number, b"%d" % number) for number in range(50)])
+    for topic in ("orders", "large_orders"):
+        broker.create_topic(topic)
+    broker.produce("orders", [(b"ann", b"7"), (b"bob", b"20000"), (b"ann", b"10001")])
     (tmp_path / "transformations").mkdir()
-    (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(folder=tmp_path))
-    text = TRANSFORMATION.format(servers=broker.bootstrap_servers, source=source, sink=sink, copy=copy)
+    for name in ("spark-pipeline.yml", "transformations/orders.py"):
+        (tmp_path / name).write_text(example(name, tmp_path, broker))
+    text = TRANSFORMATION.format(servers=broker.bootstrap_servers, source=source, sink=sink)
     (tmp_path / "transformations" / "topics.py").write_text(text)
     done = run_pipeline(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(int(record.value or b"") for record in broker.consume(sink)) == [2 * number for number in range(50)]
-    assert sorted(int(record.value or b"") for record in broker.consume(copy)) == list(range(50))
+    large = sorted((record.key, record.value) for record in broker.consume("large_orders"))
+    assert large == [(b"ann", b"10001"), (b"bob", b"20000")]
 
 
 def run_pipeline(folder: Path) -> subprocess.CompletedProcess[str]:
     """What `spark-pipelines run` does, with the Java that a session would find."""
     import pyspark
 
-    from runnel.spark.java import find_java_home
+    from tailrace.spark.java import find_java_home
 
     home = Path(pyspark.__file__).parent
     environment = os.environ | {

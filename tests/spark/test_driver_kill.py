@@ -11,17 +11,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.faults.spark_kill import Loop, running_brokers
+from tests.faults.killable import running_brokers
+from tests.faults.spark_kill import Loop
 from tests.faults.spark_kill_desk import DecidedSource
 from tests.faults.spark_kill_plan import plan_kills
 from tests.spark.driver import Copier
-from tests.spark.waiting import record_count, wait_until
+from tests.spark.waiting import record_count, run_to_end, wait_until
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,24 +33,26 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORD_COUNT = 2_000
 OFFSETS_PER_BATCH = 200
+KILL_COUNT = 3
 
 
-@pytest.mark.parametrize("kill_count", [1, pytest.param(4, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_nothing_is_lost_and_only_what_was_unfinished_is_written_again(
-    spark: SparkSession, broker: Broker, new_topic: Callable[..., str], tmp_path: Path, kill_count: int
+    spark: SparkSession, broker: Broker, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     source, stream_sink, batch_sink = new_topic(3), new_topic(2), new_topic(2)
     broker.produce(source, ((b"%d" % (number % 100), b"%d" % number) for number in range(RECORD_COUNT)))
     copier = Copier(broker.bootstrap_servers, source, stream_sink, batch_sink, str(tmp_path), str(OFFSETS_PER_BATCH))
-    for _ in range(kill_count):
+    for _ in range(KILL_COUNT):
         least = record_count(broker, stream_sink) + dice.randrange(1, 400)
-        kill_after(copier, lambda least=least: record_count(broker, stream_sink) >= least, dice)
-    copier.start_stream(spark, availableNow=True).awaitTermination()
+        kill_after(copier, partial(has_records, broker, stream_sink, least), dice)
+    run_to_end(lambda: copier.start_stream(spark, availableNow=True))
     copier.copy_batch(spark)
 
-    check_stream(broker, stream_sink, kill_count, seed)
+    check_stream(broker, stream_sink, seed)
     check_batches(broker, batch_sink, copier.log.read_text(), seed)
 
 
@@ -64,10 +68,15 @@ def test_four_flows_write_exactly_once_while_they_are_killed(tmp_path: Path, *, 
     targets = ("driver", "worker", "broker", "executor" if on_cluster else "worker")
     with running_brokers(1, tmp_path) as (address, brokers):
         loop = Loop(tmp_path, address, brokers, on_cluster=on_cluster, format_name=DecidedSource.name(), flow_count=4)
-        kills = plan_kills(seed, 4, targets, [flow.name for flow in loop.flows])
+        kills = plan_kills(seed, 4, targets, loop.flow_names)
         found = loop.run(kills, math.inf, print)
     assert len(found) == 4
     assert all(flow.is_equal for flow in found), f"seed {seed}, {found}"
+
+
+def has_records(broker: Broker, topic: str, least: int) -> bool:
+    """Tell whether a topic has that many records."""
+    return record_count(broker, topic) >= least
 
 
 def kill_after(copier: Copier, condition: Callable[[], bool], dice: random.Random) -> None:
@@ -97,12 +106,12 @@ def told(copier: Copier, errors: Path) -> str:
     return f"copies {copies!r}, {errors.read_text()[-2000:]}"
 
 
-def check_stream(broker: Broker, sink: str, kill_count: int, seed: int) -> None:
+def check_stream(broker: Broker, sink: str, seed: int) -> None:
     """Everything is there, and little of it twice."""
     found = Counter(record.value for record in broker.consume(sink))
     assert found.keys() == {b"%d" % number for number in range(RECORD_COUNT)}, f"seed {seed}"
     # A killed driver leaves at most one batch unfinished, and each of its partitions may take one offset more.
-    assert found.total() - len(found) <= kill_count * (OFFSETS_PER_BATCH + 3), f"seed {seed}"
+    assert found.total() - len(found) <= KILL_COUNT * (OFFSETS_PER_BATCH + 3), f"seed {seed}"
     check_order_of_keys(broker, sink)
 
 

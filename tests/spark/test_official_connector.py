@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector against a Runnel broker, next to ours: equal rows, in batches and in streams."""
+"""Spark's own Kafka connector against a Tailrace broker, next to ours: equal rows, in batches and in streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.spark.both_formats import TOPICS, compare_formats
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,9 @@ def found(
     ("comparison", "row_count"),
     [
         ("written by kafka", 500),
-        ("written by runnel", 500),
+        ("written by tailrace", 500),
         ("streamed by kafka", 500),
-        ("streamed by runnel", 500),
+        ("streamed by tailrace", 500),
         ("a pattern", 1000),
         ("from a time on", 500),
     ],

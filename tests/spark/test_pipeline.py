@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.conftest import CHECKOUT
+from tests.spark.one_run import run_pipeline
 from tests.spark.waiting import wait_until
 
-from runnel.cli.demo_check import read_parquet
-from runnel.client.producer import Producer
-from runnel.client.table_read import read_table
-from runnel.spark.pipeline.error import FlowError
-from runnel.spark.pipeline.load import load_pipeline
-from runnel.spark.pipeline.plan import checkpoints_of, plan_flow
-from runnel.spark.pipeline.run import PipelineRun
-from runnel.spark.pipeline.topic_check import check_topics
-from runnel.testing import Broker
+from tailrace.cli.demo.check import read_parquet
+from tailrace.client.admin.sync import Admin
+from tailrace.client.fetch.table import read_table
+from tailrace.client.produce.producer import Producer
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.errors import ApiError
+from tailrace.spark.pipeline.error import FlowError
+from tailrace.spark.pipeline.run import PipelineRun
+from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
 HEAD = """
 from pyspark.sql.functions import col, expr, udf, window
-from runnel.pipeline import flow, parquet, topic
+from tailrace.pipeline import files, flow, topic
 """
 
 
@@ -53,20 +54,7 @@ def values(broker: Broker, topic: str) -> list[Any]:
 def run_file(spark: SparkSession, broker: Broker) -> Callable[[Path], PipelineRun]:
     """Runs a file over what is there now, in the session of all tests."""
 
-    def run(path: Path) -> PipelineRun:
-        pipeline = load_pipeline(path)
-        client = {"bootstrap.servers": broker.bootstrap_servers}
-        plans = [plan_flow(flow, client, checkpoints_of(path), path.parent) for flow in pipeline.flows]
-        check_topics(plans, client)
-        running = PipelineRun(spark, pipeline, plans)
-        try:
-            running.start(once=True)
-            wait_until(lambda: not running.check(), timeout_s=300)
-        finally:
-            running.stop()
-        return running
-
-    return run
+    return lambda path: run_pipeline(spark, broker, path)
 
 
 @pytest.fixture
@@ -85,7 +73,11 @@ def run_once(run_file: Callable[[Path], PipelineRun], tmp_path: Path) -> Callabl
 
 
 def test_rows_are_decoded_changed_and_encoded(
-    run_once: Callable[[str], PipelineRun], broker: Broker, new_topic: Callable[..., str], tmp_path: Path
+    run_once: Callable[[str], PipelineRun],
+    broker: Broker,
+    new_topic: Callable[..., str],
+    spark: SparkSession,
+    tmp_path: Path,
 ) -> None:
     source, sink = new_topic(2), new_topic()
     send(broker, source, {"user": "ann", "n": 1}, {"user": "bob", "n": 2}, b"no JSON", {"user": "ann", "n": 3})
@@ -94,11 +86,11 @@ def test_rows_are_decoded_changed_and_encoded(
 def shout(text):
     return text.upper()
 
-@flow(source=topic({source!r}, schema="user string, n int", malformed="drop"), sink=topic({sink!r}, key="user"))
+@flow(source=topic({source!r}, schema="user string, n int"), sink=topic({sink!r}, key="user"), errors="skip")
 def loud(rows):
     return rows.select(shout("user").alias("user"), "n")
 
-@flow(source=topic({source!r}), sink=parquet("raw", partition_by="topic"))
+@flow(source=topic({source!r}), sink=files("raw", partition_by="topic"))
 def raw(rows):
     return rows.select("topic", "offset", col("value").cast("string"))
 
@@ -119,7 +111,13 @@ def sums(rows):
         (4, 4, "finished"),
         (4, 2, "finished"),
     ]
+    assert [tally.rejected for tally in tallies.values()] == [{"value is not valid JSON for the schema": 1}, {}, {}]
     assert (tallies["raw"].lag, sum(tallies["raw"].position.values())) == (0, 4)
+    with Admin(config={"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        partitions = [TopicPartition(source, 0), TopicPartition(source, 1)]
+        groups = [admin.list_group_offsets(f"pipeline-pipe-{name}", partitions) for name in tallies]
+    assert [sum(each.offset for each in group.values()) for group in groups] == [4, 4, 4]
+    assert "FileSystemBased" in str(spark.conf.get("spark.sql.streaming.checkpointFileManagerClass", ""))
 
 
 def test_windows_and_joins_of_streams(
@@ -185,7 +183,7 @@ def counts(rows):
     ("body", "message"),
     [
         ("return rows.select('nothing')", r"flow wrong: pipe\.py:\d+: .*`nothing` cannot be resolved"),
-        ("return 7", "flow wrong: the function returned int and not a DataFrame"),
+        ("return 7", "flow wrong: the function returned int, not a DataFrame"),
         ("return rows.groupBy('user').count()", 'flow wrong: Invalid streaming output mode.*mode="update"'),
         ("return rows.select(col('user').cast('binary'))", "flow wrong: .* column user is binary"),
         ("return rows.select(expr('raise_error(user)'))", "flow wrong: .*ann"),
@@ -194,13 +192,14 @@ def counts(rows):
 def test_a_flow_that_fails_is_named_and_ends_the_others(
     run_once: Callable[[str], PipelineRun], broker: Broker, new_topic: Callable[..., str], body: str, message: str
 ) -> None:
-    source, sink = new_topic(), new_topic()
+    source = new_topic()
+    sink = f"{source}-sink"
     send(broker, source, {"user": "ann"})
     with pytest.raises(FlowError, match=message) as failed:
         run_once(f"""
 rows = topic({source!r}, schema="user string")
 
-@flow(source=rows, sink=parquet("good"))
+@flow(source=rows, sink=files("good"))
 def good(rows):
     return rows
 
@@ -210,13 +209,16 @@ def wrong(rows):
 """)
     assert failed.value.flow == "wrong"
     assert "\n" not in str(failed.value)
+    with Admin(broker.bootstrap_servers) as admin:
+        is_created = not isinstance(admin.describe_topics([sink])[sink], ApiError)
+    assert is_created == ("raise_error" in body), "only rows can show that this one is wrong"
 
 
 # --- the command
 
 COMMAND = """
 from pyspark.sql.functions import col
-from runnel.pipeline import flow, parquet, topic
+from tailrace.pipeline import files, flow, topic
 
 numbers = topic({0!r}, schema="n int", options={{"maxOffsetsPerTrigger": 50}})
 
@@ -224,7 +226,7 @@ numbers = topic({0!r}, schema="n int", options={{"maxOffsetsPerTrigger": 50}})
 def copied(rows):
     return rows.withColumn("square", col("n") * col("n"))
 
-@flow(source=numbers, sink=parquet("squares"))
+@flow(source=numbers, sink=files("squares"))
 def squares(rows):
     return rows.withColumn("square", col("n") * col("n"))
 """
@@ -233,7 +235,7 @@ def squares(rows):
 @contextmanager
 def command(broker: Broker, path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "runnel.cli.main", "pipeline", "run", str(path), *options],
+        [sys.executable, "-m", "tailrace.cli.main", "pipeline", "run", str(path), *options],
         # Its Java compiles nothing a second time: it ends before that pays.
         env=os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         cwd=CHECKOUT / "src",
@@ -250,6 +252,7 @@ def command(broker: Broker, path: Path, *options: str) -> Iterator[subprocess.Po
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
     run_file: Callable[[Path], PipelineRun],
     broker: Broker,
@@ -257,7 +260,7 @@ def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RUNNEL_BOOTSTRAP_SERVER", broker.bootstrap_servers)
+    monkeypatch.setenv("TAILRACE_BOOTSTRAP_SERVER", broker.bootstrap_servers)
     source, sink = new_topic(2), new_topic()
     path = tmp_path / "pipe.py"
     path.write_text(COMMAND.format(source, sink))
@@ -267,7 +270,7 @@ def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-    assert "runnel: stopping on SIGTERM" in err
+    assert "tailrace: stopping on SIGTERM" in err
     assert "flow copied stopped" in out
     assert len({row["n"] for row in values(broker, sink)}) < 2_000
     send(broker, source, *({"n": n} for n in range(2_000, 2_100)))
@@ -280,4 +283,4 @@ def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
     assert sum(count - 1 for count in written.values()) <= 51
     _, rows = read_parquet(tmp_path / "squares")
     assert sorted(rows.column("n").to_pylist()) == list(range(2_100))
-    assert (tmp_path / ".runnel" / "checkpoints" / "pipe" / "copied" / "commits").is_dir()
+    assert (tmp_path / ".tailrace" / "checkpoints" / "pipe" / "copied" / "commits").is_dir()

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.spark.waiting import wait_until
 
-from runnel.cli.demo_check import read_parquet
-from runnel.client.producer import Producer
-from runnel.client.table_read import read_table
-from runnel.spark.pipeline.load import load_pipeline
-from runnel.spark.pipeline.plan import checkpoints_of, plan_flow
-from runnel.spark.pipeline.run import PipelineRun
-from runnel.spark.pipeline.topic_check import check_topics
+from tailrace.cli.demo.check import read_parquet
+from tailrace.client.fetch.table import read_table
+from tailrace.client.produce.producer import Producer
+from tailrace.spark.pipeline.load import load_pipeline
+from tailrace.spark.pipeline.plan import checkpoints_of, plan_flow
+from tailrace.spark.pipeline.run import PipelineRun
+from tailrace.spark.pipeline.topic_check import create_sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
 
 # Sources give up soon here. By default they wait for half a minute, and outlast most restarts of a broker.
 FLOWS = """
-from runnel.pipeline import flow, parquet, topic
+from tailrace.pipeline import files, flow, topic
 
 numbers = topic("numbers", schema="n int", options={"kafka.request.timeout.ms": 1000, "fetchOffset.numRetries": 1})
 
@@ -36,7 +36,7 @@ numbers = topic("numbers", schema="n int", options={"kafka.request.timeout.ms": 
 def copied(rows):
     return rows
 
-@flow(source=numbers, sink=parquet("files"))
+@flow(source=numbers, sink=files("files"))
 def stored(rows):
     return rows
 """
@@ -51,7 +51,7 @@ class BrokerProcess:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "runnel.cli.main", "start", "--data", str(self._data)]
+        command = [sys.executable, "-m", "tailrace.cli.main", "start", "--data", str(self._data)]
         self._process = subprocess.Popen(
             [*command, "--listen", self.address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -80,8 +80,9 @@ def start(spark: SparkSession, path: Path, address: str, say: Callable[[str], No
     pipeline = load_pipeline(path)
     client = {"bootstrap.servers": address}
     plans = [plan_flow(flow, client, checkpoints_of(path), path.parent) for flow in pipeline.flows]
-    check_topics(plans, client)
     running = PipelineRun(spark, pipeline, plans, say=say)
+    running.build()
+    create_sinks(plans, client)
     running.start()
     return running
 
@@ -97,7 +98,7 @@ def test_flows_outlive_their_broker(spark: SparkSession, tmp_path: Path) -> None
             [
                 sys.executable,
                 "-m",
-                "runnel.cli.main",
+                "tailrace.cli.main",
                 "topic",
                 "create",
                 "numbers",
@@ -110,7 +111,15 @@ def test_flows_outlive_their_broker(spark: SparkSession, tmp_path: Path) -> None
         send(broker.address, range(100))
         running = start(spark, path, broker.address, said.append)
         try:
-            wait_until(lambda: running.check() and len(copies(broker.address)) == 100, 120)
+            # A task that is reading waits two minutes for a lost broker, so both flows must have read before.
+            wait_until(
+                lambda: (
+                    running.check()
+                    and len(copies(broker.address)) == 100
+                    and all(tally.rows_in >= 100 for tally in running.snapshot())
+                ),
+                120,
+            )
             broker.kill()
             wait_until(
                 lambda: running.check() and {line.split()[1] for line in said} == {"copied", "stored"},
@@ -129,7 +138,7 @@ def test_flows_outlive_their_broker(spark: SparkSession, tmp_path: Path) -> None
             running.stop()
         assert copies(broker.address) == Counter(range(200))
         assert sorted(read_parquet(tmp_path / "files")[1].column("n").to_pylist()) == list(range(200))
-        assert any(line.startswith("flow copied is back after ") for line in said)
+        assert any(line.startswith("flow copied recovered after ") for line in said)
         assert {tally.state for tally in running.snapshot()} == {"stopped"}
     finally:
         broker.kill()

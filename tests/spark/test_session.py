@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import runnel.spark
-from runnel.spark.error import SessionError
-from runnel.spark.worker_python import find_worker_python
+import tailrace.spark
+from tailrace.spark.error import SessionError
+from tailrace.spark.worker_python import find_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("spark")]
 
 
 def test_defaults_and_what_a_user_says(spark: SparkSession) -> None:
@@ -26,7 +26,7 @@ def test_defaults_and_what_a_user_says(spark: SparkSession) -> None:
     assert setting("sql.execution.arrow.pyspark.enabled") == "true"
     assert setting("driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.master == "local[2]"
-    assert runnel.spark.session(config={"spark.sql.shuffle.partitions": 3}) is not None
+    assert tailrace.spark.session(config={"spark.sql.shuffle.partitions": 3}) is not None
     assert setting("sql.shuffle.partitions") == "3"
 
 
@@ -42,9 +42,9 @@ def test_the_workers_of_data_sources_do_not_compile_pyspark_each_time(spark: Spa
 
 
 def test_registering_by_hand_does_no_harm(spark: SparkSession) -> None:
-    runnel.spark.register(spark)
+    tailrace.spark.register(spark)
 
 
 def test_a_log_level_that_is_none_is_refused() -> None:
-    with pytest.raises(SessionError, match="log_level 'loud' is none of off, fatal, error"):
-        runnel.spark.session(log_level="loud")
+    with pytest.raises(SessionError, match="log_level 'loud' is not one of off, fatal, error"):
+        tailrace.spark.session(log_level="loud")

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.client_setting import parse_client_settings
-from runnel.spark.topic_io import topic_io
-from runnel.testing import Broker
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.client_setting import parse_client_settings
+from tailrace.spark.topic_io import topic_io
+from tailrace.testing import Broker
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 90, why: Callable[[], str] = str) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 180, why: Callable[[], str] = str) -> None:
     """Return when the condition holds; fail when it does not in time, and say why."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():

@@ -11,18 +11,24 @@ LAYERS = (
     ("base",),
     ("protocol",),
     ("records", "config"),
-    ("storage", "machines"),
+    ("storage", "machines", "security"),
     ("coordination", "client"),
+    ("schema", "web"),
     ("runtime",),
     ("server",),
-    ("spark",),
+    ("spark", "registry"),
+    ("connect", "console"),
     ("testing", "cli"),
     ("sim",),
 )
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-FOR_CLIENTS = {"base", "protocol", "records", "config"}
-"""All that the client may use of Runnel: it talks to any broker, and needs none here."""
+FOR_CLIENTS = {"base", "protocol", "records", "config", "security"}
+"""All that the client may use of Tailrace: it talks to any broker, and needs none here."""
+
+CLIENT_PROGRAMS = {"spark", "registry", "connect", "console"}
+BROKER = {"server", "runtime"}
+"""Programs beside the broker reach it over the wire, so that they work with any broker and can run anywhere."""
 
 WAITING = {"asyncio", "concurrent", "select", "selectors", "socket", "subprocess", "time"}
 DISK_AND_DICE = {"os", "pathlib", "random", "secrets", "shutil", "sqlite3", "tempfile", "threading"}
@@ -31,6 +37,7 @@ FORBIDDEN = {
     "protocol": WAITING | DISK_AND_DICE,
     "records": WAITING | DISK_AND_DICE - {"os"},  # an environment variable chooses the twin in pure Python
     "config": WAITING | DISK_AND_DICE - {"os", "pathlib"},  # it reads files of properties
+    "security": WAITING | DISK_AND_DICE - {"os", "pathlib", "tempfile"},  # it reads stores of keys and certificates
     "storage": WAITING,  # the disk comes as an argument, and only `fs` calls the operating system
 }
 """Modules that a layer does not need, because it decides and others wait."""
@@ -48,7 +55,7 @@ def package_of(path: Path) -> str | None:
 
 def packages_used(path: Path) -> set[str]:
     parts = [name.split(".") for name in imported(path)]
-    return {name[1] for name in parts if name[0] == "runnel" and len(name) > 1 and name[1] in RANKS}
+    return {name[1] for name in parts if name[0] == "tailrace" and len(name) > 1 and name[1] in RANKS}
 
 
 def test_every_package_has_its_layer() -> None:
@@ -60,6 +67,8 @@ def test_every_package_has_its_layer() -> None:
 def test_a_layer_uses_only_those_below_it(package: str) -> None:
     below = {name for name, rank in RANKS.items() if rank < RANKS[package]}
     allowed = {package} | (FOR_CLIENTS if package == "client" else below)
+    if package in CLIENT_PROGRAMS:
+        allowed -= BROKER
     found = [
         f"{shown(path)} imports {used}"
         for path in FILES
@@ -74,7 +83,7 @@ def test_nothing_imports_what_is_for_tests() -> None:
         shown(path)
         for path in FILES
         if package_of(path) not in ("testing", "sim")
-        and any(name.startswith(("runnel.testing", "runnel.sim", "tests", "bench")) for name in imported(path))
+        and any(name.startswith(("tailrace.testing", "tailrace.sim", "tests", "bench")) for name in imported(path))
     ]
     assert found == []
 

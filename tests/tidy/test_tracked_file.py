@@ -11,21 +11,24 @@ from tests.tidy.tree import ROOT, shown
 # Written in pieces, so that this file does not find itself.
 MACHINE_PATH = re.compile("|".join(("/" + "work/", "/" + "root/", "/" + "home/[a-z]", "/" + "Users/")))
 INDEX_OPTION = re.compile("--(extra-)?index" + "-url|--find" + "-links|files.python" + "hosted")
-ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+)")
+ADDRESS = re.compile(r"https?://(?:[^\s/@\"]*@)?([A-Za-z0-9.-]+)")
 
 KNOWN_HOSTS = {
     "127.0.0.1",
     "localhost",
+    "HOST",  # the placeholder of help texts
     "example.com",
     "github.com",
+    "json-schema.org",  # the names of the drafts of JSON Schema
     "kafka.apache.org",
     "maven.apache.org",
     "pypi.org",
     "repo.maven.apache.org",
     "repo1.maven.org",
     "www.apache.org",
+    "www.w3.org",  # the name space of SVG
 }
-"""Who may be named in an address: projects, public registries and nobody."""
+"""Hosts that an address may name: projects and public registries."""
 
 FILE_BYTES_MAX = 1_000_000
 

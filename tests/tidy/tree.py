@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "runnel"
+PACKAGE = ROOT / "src" / "tailrace"
 
 
 @cache

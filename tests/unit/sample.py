@@ -1,20 +1,19 @@
 """What tests of the upper layers make all the time: a clock that stands still, a batch, a broker in memory."""
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from runnel.base.clock import Clock
-from runnel.config.broker import BrokerConfig
-from runnel.coordination.memory import MemoryStore
-from runnel.coordination.store import MetadataStore
-from runnel.machines.controller.record import Endpoint
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.record import Record, read_batches, read_records
-from runnel.runtime.broker import Broker
-from runnel.storage.fs import FileSystem
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.base.clock import Clock
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.memory import MemoryStore
+from tailrace.coordination.store import MetadataStore
+from tailrace.machines.controller.record import Endpoint
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.record import Record, read_batches, read_records
+from tailrace.runtime.broker import Broker
+from tailrace.runtime.opener import start_broker
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 NOW_MS = 1_700_000_000_000
 LISTENER = "PLAINTEXT"
@@ -60,6 +59,11 @@ def records_of(data: bytes | bytearray | memoryview | None) -> list[Record]:
     return [record for position, _ in read_batches(data or b"") for record in read_records(data or b"", position)]
 
 
+def replacing(configs: Mapping[str, str]) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """Return a change of configs that puts these in the place of what there was."""
+    return lambda _: configs
+
+
 class BrokerInMemory:
     """A broker's disk and metadata, which outlive the broker."""
 
@@ -69,37 +73,38 @@ class BrokerInMemory:
         self.clock = ManualClock()
 
     @asynccontextmanager
-    async def running(self, *, fs: FileSystem | None = None, **settings: str) -> AsyncIterator[Broker]:
+    async def running(self, **settings: str) -> AsyncIterator[Broker]:
         """A broker from start to a clean stop, or to a kill where the test has killed it."""
-        broker = await self.start(fs=fs, **settings)
+        broker = await self.start(**settings)
         try:
             yield broker
         finally:
-            if broker._tasks:
-                await broker.stop()
+            await broker.stop()
 
-    async def start(self, *, fs: FileSystem | None = None, **settings: str) -> Broker:
+    async def start(self, **settings: str) -> Broker:
         """Start one; setting names are written with underscores."""
         texts = {name.replace("_", "."): value for name, value in settings.items()}
         clock: Clock = self.clock
-        broker = Broker(
+        return await start_broker(
             BrokerConfig({"node.id": "1", "log.dirs": "/data", **texts}),
-            fs=fs or self.fs,
+            fs=self.fs,
             clock=clock,
             store=self.store,
+            endpoints=[Endpoint(LISTENER, "broker.example", 9092, "PLAINTEXT")],
         )
-        broker.endpoints = (Endpoint(LISTENER, "broker.example", 9092, "PLAINTEXT"),)
-        await broker.start()
-        return broker
 
     async def kill(self, broker: Broker) -> None:
         """End a broker as SIGKILL does: what is written is there, nothing more is."""
-        for task in broker._tasks:
-            task.cancel()
-        await asyncio.gather(*broker._tasks, return_exceptions=True)
-        broker._tasks = []
-        await broker.stop_coordinators()
-        broker.worker.shutdown()
-        broker._folder_worker.shutdown()
+        await abandon(broker)
         await self.store.close()  # which is to say that its session is over
         self.fs.kill()
+
+
+async def abandon(broker: Broker) -> None:
+    """End the tasks and threads of a broker and undo nothing else, so that `stop` does nothing afterwards."""
+    broker.undo.pop_all()
+    await broker.background.stop()
+    for service in (broker.fetchers, broker.isr, broker.verification, broker.transactions, broker.groups):
+        await service.stop()
+    broker.folder_worker.shutdown()
+    broker.worker.shutdown()

@@ -3,7 +3,7 @@
 A question is a function that takes an `Asker` and returns its answer as JSON values. Its
 docstring is the question in words. `QUESTIONS` holds them all by name once the modules of
 this folder are imported; the same functions put the question to Apache Kafka (to record the
-answer) and to Runnel (to compare).
+answer) and to Tailrace (to compare).
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import struct
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.clients.raw import CLOSED, Answer, Wire, batch
 
+T = TypeVar("T")
 NO_ID = uuid.UUID(int=0)
 QUESTIONS: dict[str, Callable[[Asker], Any]] = {}
 
 
-class TopicRefused(Exception):  # noqa: N818 (an answer like any other)
+class TopicRefused(Exception):
     """The topic that a question needs could not be created."""
 
 
@@ -147,18 +148,6 @@ def is_no_id(topic_id: uuid.UUID | None) -> bool:
     return topic_id is None or topic_id == NO_ID
 
 
-def eventually(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
-    """Look again until it is as wanted, for at most five seconds; then as it is.
-
-    A change that the controller has confirmed reaches the broker's own view a moment later.
-    """
-    deadline = time.monotonic() + 5
-    while True:
-        seen = look()
-        if wanted(seen) or time.monotonic() > deadline:
-            return seen
-
-
 def creatable(
     name: str,
     *,
@@ -204,7 +193,7 @@ def produce_summary(answer: Answer) -> Any:
 
 def filled(asker: Asker, count: int = 10, **configs: str) -> str:
     """A topic with that many records in as many batches, a second apart."""
-    topic = asker.topic(**configs)
+    topic = asker.topic(partitions=1, **configs)
     for index in range(count):
         asker.produce(topic, batch([b"value-%d" % index], timestamp_ms=1_700_000_000_000 + index * 1000))
     return topic

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.clients.ask.asker import Asker, eventually, question
+from tests.clients.ask.asker import Asker, question
+from tests.eventual import eventually
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -45,6 +46,41 @@ def synonyms(asker: Asker) -> Any:
     return {
         config["name"]: [[s["name"], s["value"], s["source"]] for s in config["synonyms"]]
         for config in described["configs"]
+    }
+
+
+@question
+def synonyms_not_set(asker: Asker) -> Any:
+    """The synonyms of configs that are not set, as [name, value, source], and the error message of a success."""
+    keys = [
+        "retention.ms",
+        "segment.ms",
+        "segment.jitter.ms",
+        "flush.ms",
+        "min.insync.replicas",
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+        "compression.type",
+        "internal.segment.bytes",
+    ]
+    described = _describe(asker, TOPIC, asker.topic(), keys, True)
+    found = {
+        config["name"]: [[s["name"], s["value"], s["source"]] for s in config["synonyms"]]
+        for config in described["configs"]
+    }
+    return {"message": described["error_message"], **dict(sorted(found.items()))}
+
+
+@question
+def minimum_in_sync(asker: Asker) -> Any:
+    """IncrementalAlterConfigs v0 of min.insync.replicas for one broker and for all of them: the codes."""
+    name = "min.insync.replicas"
+    return {
+        "set for a broker": _change(asker, BROKER, "1", (name, SET, "1")),
+        "remove for a broker": _change(asker, BROKER, "1", (name, DELETE, None)),
+        "remove for all": _change(asker, BROKER, "", (name, DELETE, None)),
+        "set for all": _change(asker, BROKER, "", (name, SET, "1")),
+        "default": _values(_describe(asker, BROKER, "", [name])),
     }
 
 

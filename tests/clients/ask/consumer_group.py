@@ -1,6 +1,6 @@
 """Groups of the new protocol (KIP-848): who may join, what members are told, and what is shown of them.
 
-kafka-python has no words for these requests, so they are written with Runnel's own codec, which other tests hold
+kafka-python has no words for these requests, so they are written with Tailrace's own codec, which other tests hold
 to independent encoders.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 import uuid
 from typing import Any, TypeVar, cast
 
-from tests.clients.ask.asker import Asker, eventually, question
+from tests.clients.ask.asker import Asker, question
 from tests.clients.ask.group import NOT_YET, join, new_group
+from tests.eventual import eventually
 
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.config import (
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.config import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
@@ -23,7 +24,7 @@ from runnel.protocol.messages.config import (
     IncrementalAlterConfigsRequestResource,
     IncrementalAlterConfigsResponse,
 )
-from runnel.protocol.messages.consumer_group import (
+from tailrace.protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -138,7 +139,9 @@ def senseless(asker: Asker) -> Any:
         "a group that is not there": (group, "m", 1, {}),
         "leaving a group that is not there": (group, "m", -1, {}),
     }
-    found = {name: told(beat(asker, *who, **fields)) for name, (*who, fields) in cases.items()}
+    found = {
+        name: told(beat(asker, to, member, epoch, **fields)) for name, (to, member, epoch, fields) in cases.items()
+    }
     return {name: [code, (text or "").replace(group, "GROUP")] for name, (code, text) in found.items()}
 
 

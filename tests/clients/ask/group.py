@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.clients.ask.asker import Asker, eventually, question
+from tests.clients.ask.asker import Asker, question
+from tests.eventual import eventually
 
 NOT_YET = {14, 15, 16}  # the topic of groups is being made or loaded
 
@@ -93,7 +94,7 @@ def join_refused(asker: Asker) -> Any:
     """JoinGroup v5 that is wrong in one way each: [error code, member id]."""
     group = new_group(asker)
     many = [{"name": str(n), "metadata": b""} for n in range(3)]
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "no group": {"group": ""},
         "session too short": {"session_timeout_ms": 5_999},
         "session too long": {"session_timeout_ms": 1_800_001},
@@ -105,7 +106,7 @@ def join_refused(asker: Asker) -> Any:
     }
     answers = {}
     for label, changes in wrong.items():
-        answer = join(asker, changes.pop("group", group), **changes)  # type: ignore[arg-type]
+        answer = join(asker, changes.pop("group", group), **changes)
         answers[label] = [answer["error_code"], _cut(answer["member_id"])]
     return answers
 

@@ -12,7 +12,7 @@ from tests.clients.raw import CLOSED, batch
 
 def then_stored(asker: Asker, records: bytes | None, *, version: int = 8, acks: int = -1, **configs: str) -> Any:
     """The answer to a batch on a topic of its own, and what the topic holds afterwards."""
-    topic = asker.topic(**configs)
+    topic = asker.topic(partitions=1, **configs)
     answer = asker.produce(topic, records, version=version, acks=acks)
     return {"answer": answer, "stored": [list(found) for found in asker.stored(topic)]}
 

@@ -2,6 +2,7 @@
 
 from tests.clients.ask import (
     batch,
+    compression,
     config,
     consumer_group,
     fetch,
@@ -10,6 +11,8 @@ from tests.clients.ask import (
     group_offset,
     offset,
     produce,
+    quota,
+    security,
     sequence,
     timestamp,
     topic,
@@ -21,6 +24,7 @@ __all__ = [
     "QUESTIONS",
     "Asker",
     "batch",
+    "compression",
     "config",
     "consumer_group",
     "fetch",
@@ -29,6 +33,8 @@ __all__ = [
     "group_offset",
     "offset",
     "produce",
+    "quota",
+    "security",
     "sequence",
     "timestamp",
     "topic",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.clients.ask.asker import Asker, eventually, question
+from tests.clients.ask.asker import Asker, question
 from tests.clients.raw import batch
+from tests.eventual import eventually
 
 LOADING, NOT_AVAILABLE = 14, 15
 

@@ -15,7 +15,8 @@ def _taken(asker: Asker, age_ms: int | None, **configs: str) -> list[Any]:
     """The code of two records of that age, None for no timestamp at all, and which records are blamed."""
     timestamp_ms = -1 if age_ms is None else int(time.time() * 1000) - age_ms
     records = batch([b"a", b"b"], timestamp_ms=timestamp_ms)
-    answer = asker.fields("Produce", 8, **produce_fields(asker.topic(**configs), records, -1, 0))
+    topic = asker.topic(partitions=1, **configs)
+    answer = asker.fields("Produce", 8, **produce_fields(topic, records, -1, 0))
     partition = answer["responses"][0]["partition_responses"][0]
     return [partition["error_code"], [error["batch_index"] for error in partition["record_errors"]]]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.clients.ask.asker import NO_ID, Asker, creatable, eventually, is_no_id, question
+from tests.clients.ask.asker import NO_ID, Asker, creatable, is_no_id, question
 from tests.clients.raw import CLOSED
+from tests.eventual import eventually
 
 BAD_NAMES = ("", ".", "..", "a/b", "../../x", "a\x00b", "x" * 250, "naïve", "a b", "a:b")
 

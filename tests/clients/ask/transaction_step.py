@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any, NamedTuple
 
-from tests.clients.ask.asker import Asker, eventually, produce_fields
+from tests.clients.ask.asker import Asker, produce_fields
 from tests.clients.ask.group import NOT_YET, new_group
 from tests.clients.raw import batch
+from tests.eventual import eventually
 
 TIMEOUT_MS = 60_000
 TRANSACTIONAL = 1 << 4

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.function.Predicate;
 import org.apache.kafka.clients.admin.Admin;
@@ -29,6 +30,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -63,10 +65,21 @@ public final class Workload {
         System.out.printf("{\"version\": \"%s\", %s}%n", AppInfoParser.getVersion(), fields);
     }
 
+    /** Creates a topic. If its broker dies before it answers, the client tries again and finds the topic. */
+    private static void create(Admin admin, NewTopic created) throws Exception {
+        try {
+            admin.createTopics(List.of(created)).all().get();
+        } catch (ExecutionException error) {
+            if (!(error.getCause() instanceof TopicExistsException)) {
+                throw error;
+            }
+        }
+    }
+
     private String write() throws Exception {
         try (Admin admin = Admin.create(settings())) {
             NewTopic created = new NewTopic(topic, 3, (short) -1).configs(Map.of("retention.ms", "-1"));
-            admin.createTopics(List.of(created)).all().get();
+            create(admin, created);
             int partitions = eventually(() -> partitionCount(admin), count -> count == 3);
             String config = configs(admin, "retention.ms", "cleanup.policy");
             int produced = 0;

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runnel.base.invariant import InvariantError
-from runnel.base.metric import Registry, Sample
+from tailrace.base.invariant import InvariantError
+from tailrace.base.metric import Registry, Sample
 
 
 def test_a_counter_without_labels_is_there_before_it_counts() -> None:
@@ -51,9 +51,9 @@ def test_a_histogram_counts_values_up_to_each_bound() -> None:
 def test_a_name_is_legal_and_used_once() -> None:
     registry = Registry()
     registry.counter("a_b", "One.")
-    with pytest.raises(InvariantError, match="two metrics named a_b"):
+    with pytest.raises(InvariantError, match="metric a_b is registered twice"):
         registry.gauge("a_b", "Another.", list)
-    with pytest.raises(InvariantError, match="no name for a metric"):
+    with pytest.raises(InvariantError, match="not a valid metric name"):
         registry.counter("a-b", "One.")
     with pytest.raises(InvariantError, match="do not rise"):
         registry.histogram("h", "One.", (2, 1))

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 
 
 def called(*arguments: str, words: str = "") -> tuple[int, str, str]:
     """The exit status, the output and the complaints of a command that reads `words`."""
     ended = subprocess.run(
-        [sys.executable, "-m", "runnel.cli.main", *arguments],
+        [sys.executable, "-m", "tailrace.cli.main", *arguments],
         input=words,
         capture_output=True,
         text=True,

@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
-from runnel.cli.main import main
-from runnel.testing import Broker
+from tailrace.cli.main import main
+from tailrace.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(
-    runnel_broker: Broker, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+    tailrace_broker: Broker, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
     """Run a command and return its exit status, stdout and stderr."""
-    monkeypatch.setenv("RUNNEL_BOOTSTRAP_SERVER", runnel_broker.bootstrap_servers)
+    monkeypatch.setenv("TAILRACE_BOOTSTRAP_SERVER", tailrace_broker.bootstrap_servers)
 
     def call(*arguments: str) -> tuple[int, str, str]:
         capfdbinary.readouterr()

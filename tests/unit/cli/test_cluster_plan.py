@@ -1,12 +1,14 @@
-"""What `runnel cluster` remembers of its processes, and what it tells its brokers."""
+"""What `tailrace cluster` remembers of its processes, and what it tells its brokers."""
 
+import stat
 from pathlib import Path
 
 import click
 import pytest
 
-from runnel.cli.cluster_plan import PLAN_FILE_NAME, ClusterPlan
-from runnel.cli.daemon import Daemon, Launch
+from tailrace.cli.cluster_plan import PLAN_FILE_NAME, ClusterPlan
+from tailrace.cli.daemon import Daemon, Launch
+from tailrace.config.properties import read_properties
 
 
 def plan_of(folder: Path, broker_count: int, port: int = 9092) -> ClusterPlan:
@@ -24,9 +26,22 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [PLAN_FILE_NAME]
 
 
+def test_secrets_are_in_files_of_their_owner(tmp_path: Path) -> None:
+    """They were in the command lines of brokers, where every user of the machine sees them."""
+    plan = plan_of(tmp_path, 2)
+    plan.settings = {"ssl.key.password": "a=b \\ secret "}
+    plan.save()
+    file = plan.save_config(2)
+    assert file == tmp_path / "broker-2.properties"
+    assert {entry.name: entry.value for entry in read_properties(file)} == plan.broker_settings(2)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    plan.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_without_a_plan_has_none(tmp_path: Path) -> None:
     assert ClusterPlan.load(tmp_path) is None
-    with pytest.raises(click.ClickException, match=r"there is no cluster in .*: `runnel cluster start --brokers 3`"):
+    with pytest.raises(click.ClickException, match="create one with `tailrace cluster start --brokers 3`"):
         ClusterPlan.require(tmp_path)
 
 

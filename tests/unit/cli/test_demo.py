@@ -8,30 +8,30 @@ from collections import Counter
 
 import pytest
 
-from runnel.cli.activity import ORDERS, PAGE_VIEWS, TOPICS, Activity
-from runnel.cli.scoreboard import Rate, Scoreboard
-from runnel.client.fetch import Fetched
-from runnel.client.topic_partition import TopicPartition
-from runnel.client.writer import Delivery
-from runnel.records.batch import assign_offsets
-from runnel.records.builder import BatchBuilder
+from tailrace.cli.demo.activity import ORDERS, PAGE_VIEWS, TOPICS, Activity
+from tailrace.cli.demo.scoreboard import Rate, Scoreboard
+from tailrace.client.fetch.request import Fetched
+from tailrace.client.produce.writer import Delivery
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.records.batch import assign_offsets
+from tailrace.records.builder import BatchBuilder
 
 
 def test_the_demo_runs_ends_and_finds_everything_again() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "runnel.cli.demo", "--no-spark", "--for", "1s"],
+        [sys.executable, "-m", "tailrace", "demo", "--no-spark", "--for", "1s"],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("runnel demo: every acknowledged event was read back\n")
+    assert done.stdout.endswith("tailrace demo: every acknowledged event was read back\n")
 
 
 @pytest.mark.parametrize("duration", ["soon", "-1s", "1d"])
 def test_a_duration_that_is_none_exits_with_2(duration: str) -> None:
-    command = [sys.executable, "-m", "runnel.cli.demo", "--for", duration]
+    command = [sys.executable, "-m", "tailrace", "demo", "--for", duration]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 2
 
 

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runnel.cli.activity import TOPICS
-from runnel.cli.demo_board import DemoBoard
-from runnel.cli.demo_check import find_missing, read_parquet
-from runnel.cli.demo_publisher import Publisher
-from runnel.cli.demo_result import ORDER_SEARCHES, PAGE_COUNTS, Results
-from runnel.client.table_read import read_table
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.pipeline.tally import FlowTally
-from runnel.testing import Broker
+from tailrace.cli.demo.activity import TOPICS
+from tailrace.cli.demo.board import DemoBoard
+from tailrace.cli.demo.check import find_missing, read_parquet
+from tailrace.cli.demo.publisher import Publisher
+from tailrace.cli.demo.result import ORDER_SEARCHES, PAGE_COUNTS, Results
+from tailrace.client.fetch.table import read_table
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.pipeline.tally import FlowTally
+from tailrace.testing import Broker
 
 
 def test_the_publisher_knows_what_was_acknowledged() -> None:

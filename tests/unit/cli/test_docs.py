@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runnel.cli import docs
-from runnel.cli.compatibility import render
-from runnel.server.api import APIS
+from tailrace.cli import docs
+from tailrace.cli.compatibility import render
+from tailrace.server.handlers import APIS
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -25,6 +25,13 @@ def test_pages_are_written_where_they_are_stale(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == "".join(f"wrote docs/{name}\n" for name in docs.PAGES)
     assert docs.main(folder) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_every_package_is_in_the_file_map() -> None:
+    """The schema codecs, the registry and the Connect service were missing from the page."""
+    page = docs.PAGES["FILES.md"]()
+    packages = {path.parent.name for path in (CHECKOUT / "src" / "tailrace").glob("*/__init__.py")}
+    assert {package for package in packages if f"\n## {package}\n" not in page} == set()
 
 
 def test_every_api_and_client_is_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""`runnel group` and `runnel consume --group`, in a pipe, with Runnel's broker or, on demand, Apache Kafka."""
+"""`tailrace group` and `tailrace consume --group`, in a pipe, with Tailrace's broker or, on demand, Apache Kafka."""
 
 import json
 import os
@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-import runnel
-from runnel.client.backoff import Deadline
-from runnel.testing import Broker
+import tailrace
+from tailrace.client.backoff import Deadline
+from tailrace.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def group_run(runnel_broker: Broker, run: Run, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Run]:
+def group_run(tailrace_broker: Broker, run: Run, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Run]:
     """A broker with groups, and how commands are run with it."""
-    address = os.environ.get("RUNNEL_TEST_KAFKA") or runnel_broker.bootstrap_servers
-    monkeypatch.setenv("RUNNEL_BOOTSTRAP_SERVER", address)
-    with runnel.Admin(address) as admin:
+    address = os.environ.get("TAILRACE_TEST_KAFKA") or tailrace_broker.bootstrap_servers
+    monkeypatch.setenv("TAILRACE_BOOTSTRAP_SERVER", address)
+    with tailrace.Admin(address) as admin:
         try:
             admin.list_groups()
-        except runnel.ApiError as error:
-            if error.code is not runnel.ErrorCode.UNSUPPORTED_VERSION:
+        except tailrace.ApiError as error:
+            if error.code is not tailrace.ErrorCode.UNSUPPORTED_VERSION:
                 raise
             pytest.skip(f"the broker has no groups yet: {error}")
     return address, run
@@ -37,9 +37,9 @@ def group_run(runnel_broker: Broker, run: Run, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def filled(group_run: tuple[str, Run], topic: str) -> str:
     address, _ = group_run
-    with runnel.Admin(address) as admin:
-        admin.create_topics([runnel.NewTopic(topic, 2, 1)])
-    with runnel.Producer(address) as producer:
+    with tailrace.Admin(address) as admin:
+        admin.create_topics([tailrace.NewTopic(topic, 2, 1)])
+    with tailrace.Producer(address) as producer:
         for number in range(20):
             producer.send(topic, b"%d" % number, partition=number % 2, timestamp_ms=1_700_000_000_000 + number * 1000)
     return topic
@@ -56,7 +56,7 @@ def test_a_group_reads_on_and_is_looked_at(group_run: tuple[str, Run], filled: s
     assert group in run("group", "list")[1].splitlines()
     listed = {item["name"]: item for item in json.loads(run("group", "list", "--state", "empty", "--json")[1])}
     assert listed[group]["state"] == "Empty"
-    with runnel.Producer(address) as producer:
+    with tailrace.Producer(address) as producer:
         producer.send(filled, b"20", partition=1).result(20)
     lines = run("group", "describe", group)[1].splitlines()
     assert re.match(rf"group {group} · (classic|consumer) · Empty · .* · 0 members · lag 1$", lines[0])
@@ -67,19 +67,23 @@ def test_a_group_reads_on_and_is_looked_at(group_run: tuple[str, Run], filled: s
     assert run("group", "delete", group) == (0, f"deleted group {group}\n", "")
     assert run("group", "delete", group, "--if-exists") == (0, "", "")
     for command in ("describe", "delete"):
-        missing = f"runnel: GROUP_ID_NOT_FOUND: there is no group {group}\n"
+        missing = f"tailrace: GROUP_ID_NOT_FOUND: there is no group {group}\n"
         assert run("group", command, group) == (1, "", missing)
 
 
 def test_members_are_shown_and_keep_a_group_from_being_reset(group_run: tuple[str, Run], filled: str) -> None:
     address, run = group_run
     group = f"cli-{uuid.uuid4().hex[:8]}"
-    settings = {"group_id": group, "client_id": "tester", "auto_offset_reset": "earliest"}
-    with runnel.Consumer(address, enable_auto_commit=False, **settings).subscribe(filled) as consumer:
+    members = tailrace.Consumer(
+        address, group_id=group, client_id="tester", auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    with members.subscribe(filled) as consumer:
         deadline = Deadline(30_000)
         while len(consumer.assignment()) < 2:
             assert not deadline.is_over
             consumer.poll(0.1)
+        assert json.loads(run("group", "describe", group, "--json")[1])["lag"] is None, "nothing is committed"
+        assert run("group", "describe", group)[1].splitlines()[0].endswith(" · lag -")
         consumer.commit({(filled, 0): 4})
         described = json.loads(run("group", "describe", group, "--json")[1])
         (member,) = described["members"]
@@ -101,7 +105,7 @@ def test_members_are_shown_and_keep_a_group_from_being_reset(group_run: tuple[st
         assert (status, output) == (1, "")
         assert f"group {group} has 1 active members (tester at " in error
         assert "stop them first" in error
-        assert run("group", "delete", group)[2].startswith("runnel: NON_EMPTY_GROUP: ")
+        assert run("group", "delete", group)[2].startswith("tailrace: NON_EMPTY_GROUP: ")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,7 @@ def test_a_group_is_reset(
 ) -> None:
     address, run = group_run
     group = f"cli-{uuid.uuid4().hex[:8]}"
-    with runnel.Admin(address) as admin:
+    with tailrace.Admin(address) as admin:
         admin.alter_group_offsets(group, {(filled, 0): 5, (filled, 1): 6})
         would = run("group", "reset", group, *arguments, "--dry-run")
         assert would[1].splitlines() == [
@@ -133,13 +137,13 @@ def test_a_group_is_reset(
         done = run("group", "reset", group, *arguments)
         assert done == (0, would[1].replace("would reset", "reset"), "")
         found = admin.list_group_offsets(group)
-        assert tuple(found[runnel.TopicPartition(filled, number)].offset for number in range(2)) == expected
+        assert tuple(found[tailrace.TopicPartition(filled, number)].offset for number in range(2)) == expected
 
 
 def test_only_some_partitions_are_reset(group_run: tuple[str, Run], filled: str) -> None:
     _, run = group_run
     group = f"cli-{uuid.uuid4().hex[:8]}"
-    assert "has committed nothing; name topics" in run("group", "reset", group, "--to", "earliest")[2]
+    assert "has no committed offsets; choose topics" in run("group", "reset", group, "--to", "earliest")[2]
     done = json.loads(run("group", "reset", group, "--to", "2", "--topic", f"{filled}:1", "--json")[1])
     assert done == {
         "name": group,
@@ -148,15 +152,15 @@ def test_only_some_partitions_are_reset(group_run: tuple[str, Run], filled: str)
     }
     assert run("group", "reset", group, "--to", "3")[1] == f"reset {filled}-1 from 2 to 3\n"
     missing = run("group", "reset", group, "--to", "3", "--topic", f"{filled}:7")
-    assert missing == (1, "", f"runnel: topic {filled} has 2 partitions, none with the number 7\n")
+    assert missing == (1, "", f"tailrace: topic {filled} has 2 partitions, none with the number 7\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["reset", "g"], "either --to or --shift-by"),
-        (["reset", "g", "--to", "latest", "--shift-by", "1"], "either --to or --shift-by"),
-        (["reset", "g", "--to", "soon"], "'soon' is no place in a log"),
+        (["reset", "g"], "exactly one of --to and --shift-by"),
+        (["reset", "g", "--to", "latest", "--shift-by", "1"], "exactly one of --to and --shift-by"),
+        (["reset", "g", "--to", "soon"], "'soon' is not a place in a log"),
         (["list", "--state", "tired"], "--state"),
         (["describe"], "NAME"),
     ],
@@ -170,19 +174,19 @@ def test_a_wrong_call_of_group_exits_with_2(run: Run, arguments: list[str], word
 def test_what_was_printed_before_ctrl_c_is_committed(group_run: tuple[str, Run], filled: str) -> None:
     address, _ = group_run
     group = f"cli-{uuid.uuid4().hex[:8]}"
-    command = [sys.executable, "-m", "runnel.cli.main", "consume", filled, "--group", group, "--from", "beginning"]
-    environment = os.environ | {"RUNNEL_BOOTSTRAP_SERVER": address}
+    command = [sys.executable, "-m", "tailrace.cli.main", "consume", filled, "--group", group, "--from", "beginning"]
+    environment = os.environ | {"TAILRACE_BOOTSTRAP_SERVER": address}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         printed = [int(process.stdout.readline()) for _ in range(20)]
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = process.communicate(timeout=60)
     assert (process.returncode, rest, errors) == (0, b"", b"")
     assert sorted(printed) == list(range(20))
-    with runnel.Admin(address) as admin:
+    with tailrace.Admin(address) as admin:
         assert {found.offset for found in admin.list_group_offsets(group).values()} == {10}
         described = admin.describe_groups([group])[group]
-        assert isinstance(described, runnel.ApiError) or described.members == ()
+        assert isinstance(described, tailrace.ApiError) or described.members == ()
 
 
 def test_a_member_has_the_settings_of_its_file(group_run: tuple[str, Run], filled: str, tmp_path: Path) -> None:
@@ -197,18 +201,18 @@ def test_a_member_has_the_settings_of_its_file(group_run: tuple[str, Run], fille
     (found,) = [item for item in json.loads(run("group", "list", "--json")[1]) if item["name"] == group]
     assert (found["type"], found["state"]) == ("classic", "Empty")
     status, output, error = run("group", "describe", group, *given)
-    reason = "group.protocol: this is a setting of consumers, for runnel consume --group"
-    assert (status, output, error) == (1, "", f"runnel: {file}:1: {reason}\n")
+    reason = "group.protocol: this config applies only to consumers, in tailrace consume --group"
+    assert (status, output, error) == (1, "", f"tailrace: {file}:1: {reason}\n")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("group.id=other", ":1: group.id: say it with --group"),
-        ("isolation.level=read_committed", ":1: isolation.level: say it with --isolation"),
-        ("group.protocl=classic", "group.protocl: no client setting has this name (did you mean group.protocol?)"),
+        ("group.id=other", ":1: group.id: set it with the option --group"),
+        ("isolation.level=read_committed", ":1: isolation.level: set it with the option --isolation"),
+        ("group.protocl=classic", "there is no client config of this name (did you mean group.protocol?)"),
         ("group.protocol=modern", "for group.protocol: must be one of classic, consumer"),
-        ("group.protocol=consumer\nsession.timeout.ms=9000", "session.timeout.ms means nothing with"),
+        ("group.protocol=consumer\nsession.timeout.ms=9000", "session.timeout.ms has no effect with"),
     ],
 )
 def test_a_setting_that_a_member_cannot_have_is_one_line(

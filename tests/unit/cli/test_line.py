@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runnel.cli import line as line_module
-from runnel.cli.line import LineTooLong, read_lines
+from tailrace.cli import line as line_module
+from tailrace.cli.line import LineTooLong, read_lines
 
 
 def lines_of(*paths: Path) -> tuple[list[bytes], int]:
@@ -60,6 +60,6 @@ def test_whoever_stops_early_leaves_no_thread_behind(tmp_path: Path, monkeypatch
 
     assert asyncio.run(read_one()) == [b"x"]
     for thread in threading.enumerate():
-        if thread.name == "runnel-input":
-            thread.join(10)
+        if thread.name == "tailrace-input":
+            thread.join(60)
             assert not thread.is_alive()

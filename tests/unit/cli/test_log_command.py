@@ -1,4 +1,4 @@
-"""`runnel log dump` and `runnel log verify`."""
+"""`tailrace log dump` and `tailrace log verify`."""
 
 import json
 import subprocess
@@ -10,16 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from runnel.base.clock import SystemClock
-from runnel.cli.main import main
-from runnel.records.batch import read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.records.record import read_batches
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
+from tailrace.base.clock import SystemClock
+from tailrace.cli.main import main
+from tailrace.records.batch import read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.records.record import read_batches
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
 
 Call = Callable[..., tuple[int, str, str]]
 CONFIG = LogConfig(index_interval_bytes=1)
@@ -158,12 +158,12 @@ def test_damage_is_named_and_reading_goes_on(call: Call, data: Path) -> None:
     assert [entry["kind"] for entry in found] == ["batch", "batch", "damage", "batch", "damage"]
     assert (found[0]["base_offset"], found[0]["is_valid"], found[0]["problem"]) == (0, False, "wrong checksum")
     assert (found[2]["position"], found[2]["expected_offset"]) == (batches[2][0], 3)
-    assert found[2]["problem"] == "impossible magic 99"
+    assert found[2]["problem"] == "invalid magic 99"
     assert "problem" not in found[3]
     assert found[4]["problem"] == "30 bytes are too few for a batch header"
     text = call("log", "dump", path)[1].splitlines()
     assert text[2].startswith(f"damage position={batches[2][0]} ")
-    assert text[2].endswith('problem="impossible magic 99"')
+    assert text[2].endswith('problem="invalid magic 99"')
 
 
 def test_old_message_formats_get_a_clear_word(call: Call, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_old_message_formats_get_a_clear_word(call: Call, tmp_path: Path) -> Non
 def test_files_that_cannot_be_read_say_so(call: Call, tmp_path: Path, name: str, contents: bytes) -> None:
     (tmp_path / name).write_bytes(contents)
     status, output, error = call("log", "dump", tmp_path / name)
-    assert (status, error) == (1, "runnel: 1 broken place\n")
+    assert (status, error) == (1, "tailrace: 1 broken place\n")
     assert "damage" in output
 
 
@@ -200,12 +200,12 @@ def test_room_for_entries_is_no_damage(call: Call, tmp_path: Path) -> None:
 def test_wrong_calls(call: Call, tmp_path: Path) -> None:
     status, _, error = call("log", "dump", tmp_path / "notes.txt")
     assert status == 2
-    assert "notes.txt: this name is none of a file in a log folder" in error
-    assert call("log", "dump", tmp_path / LOG) == (1, "", f"runnel: {tmp_path / LOG}: there is no such file\n")
+    assert "notes.txt: not the name of a file in a log folder" in error
+    assert call("log", "dump", tmp_path / LOG) == (1, "", f"tailrace: {tmp_path / LOG}: there is no such file\n")
     assert call("log", "dump")[0] == 2
-    assert call("log", "verify", tmp_path / "x") == (1, "", f"runnel: {tmp_path / 'x'}: there is no such folder\n")
+    assert call("log", "verify", tmp_path / "x") == (1, "", f"tailrace: {tmp_path / 'x'}: there is no such folder\n")
     status, _, error = call("log", "verify", tmp_path)
-    assert (status, error) == (1, f"runnel: {tmp_path}: neither a log folder nor the folder of a partition\n")
+    assert (status, error) == (1, f"tailrace: {tmp_path}: neither a log folder nor the folder of a partition\n")
     (tmp_path / "python3-11").mkdir()  # as in /etc, where "nothing is wrong" was said
     assert call("log", "verify", tmp_path) == (status, "", error)
 
@@ -221,7 +221,7 @@ def test_a_reader_that_has_had_enough_is_no_error(data: Path) -> None:
         buffer = bytearray(builder.build())
         log.append(buffer, read_header(buffer), 0)
     folder.close()
-    command = f"{sys.executable} -m runnel.cli.main log dump --records {path} | head -1; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m tailrace.cli.main log dump --records {path} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")
 
@@ -244,7 +244,7 @@ def test_a_bad_folder(call: Call, data: Path) -> None:
     damage(path, position + 61, b"\x00")
     before = {file: file.stat().st_mtime_ns for file in data.rglob("*")}
     status, output, error = call("log", "verify", data)
-    assert (status, error) == (1, "runnel: 1 found to be wrong\n")
+    assert (status, error) == (1, "tailrace: 1 found to be wrong\n")
     assert output.splitlines()[0] == f"{path}: position {position}: offset 3: wrong checksum"
     assert output.splitlines()[-1].endswith(": 1 found to be wrong")
     status, output, _ = call("log", "verify", data, "--json")

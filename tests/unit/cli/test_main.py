@@ -7,27 +7,27 @@ import sys
 import click
 import pytest
 
-from runnel import __version__
-from runnel.cli.main import COMMANDS, main, run_command
+from tailrace import __version__
+from tailrace.cli.main import COMMANDS, main, run_command
 
 
 def test_help_lists_the_commands_without_loading_them() -> None:
-    code = "import sys; from runnel.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    code = "import sys; from tailrace.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()] == list(COMMANDS)
     loaded = set(done.stderr.split())
-    assert not {"asyncio", "rich", "runnel.cli.start", "runnel.cli.topic"} & loaded
+    assert not {"asyncio", "rich", "tailrace.cli.start", "tailrace.cli.topic"} & loaded
 
 
 def test_every_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
-        assert capsys.readouterr().out.startswith(f"Usage: runnel {name} ")
+        assert capsys.readouterr().out.startswith(f"Usage: tailrace {name} ")
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"runnel {__version__}\n"
+    assert capsys.readouterr().out == f"tailrace {__version__}\n"
 
 
 def test_a_command_that_is_spelled_wrong_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,15 +36,15 @@ def test_a_command_that_is_spelled_wrong_is_told_the_right_one(capsys: pytest.Ca
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "runnel", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"runnel {__version__}\n"
+    done = subprocess.run([sys.executable, "-m", "tailrace", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"tailrace {__version__}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["topic", "list", "--json", "--bootstrap-server", "127.0.0.1:1"], 1, "127.0.0.1:1"),
-        (["topic", "list", "--json", "--bootstrap-server", ""], 2, "no address is given"),
+        (["topic", "list", "--json", "--bootstrap-server", ""], 2, "the address is empty"),
         (["topic", "list", "--json", "--bootstrap-server", "http://localhost:1"], 2, "write HOST:PORT"),
         (["topic", "list", "--json", "--no-such-option"], 2, "--no-such-option"),
     ],
@@ -72,7 +72,7 @@ def test_errors_become_exit_states(error: BaseException, status: int, capsys: py
 
     assert run_command(fails, []) == status
     shown = capsys.readouterr().err
-    assert shown in ("", "\n", "runnel: why\n", "runnel: no\n")
+    assert shown in ("", "\n", "tailrace: why\n", "tailrace: no\n")
 
 
 def test_a_bug_keeps_its_traceback() -> None:

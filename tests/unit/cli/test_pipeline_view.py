@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from runnel.cli.pipeline_view import View, flow_line, flow_table, restart_lines, total_line
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.pipeline.tally import FlowTally
+from tailrace.cli.pipeline_view import View, flow_line, flow_table, restart_lines, total_line
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.pipeline.tally import FlowTally
 
 
 def tally() -> FlowTally:
@@ -62,6 +62,9 @@ def test_the_totals_name_what_was_left_out() -> None:
     assert total_line(found) == "flow counts running: 12,345 rows in, 67 rows out, 1 batch"
     found.batch_count, found.rows_late, found.rows_duplicate = 2, 3, 1_000
     assert total_line(found).endswith("2 batches, 3 late, 1,000 duplicate")
+    found.rejected = {"not JSON": 1_200, "too long": 1}
+    assert total_line(found).endswith("1,000 duplicate, 1,200 rejected (not JSON), 1 rejected (too long)")
+    assert flow_line(found, now_s=0.0).endswith("67 out, 1,201 rejected")
 
 
 def test_a_view_in_a_pipe_prints_lines_from_time_to_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,4 +81,4 @@ def test_a_view_in_a_pipe_prints_lines_from_time_to_time(capsys: pytest.CaptureF
         view.refresh()
     view.summarise([tally()])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["counts", "runnel"]
+    assert [line.split(":")[0] for line in lines] == ["counts", "tailrace"]

@@ -1,4 +1,4 @@
-"""`runnel produce` and `runnel consume`, in a pipe and as processes."""
+"""`tailrace produce` and `tailrace consume`, in a pipe and as processes."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from runnel.testing import Broker
+from tailrace.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
-RUNNEL = [sys.executable, "-m", "runnel.cli.main"]
+TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 TIMEOUT_S = 60
 
 
@@ -33,7 +33,7 @@ def consume_all(run: Run, topic: str, *arguments: str) -> str:
 def test_lines_of_files_become_records(run: Run, topic: str, tmp_path: Path) -> None:
     first = lines_file(tmp_path, b"one\n\nthree\r\nno newline at the end", "first")
     second = lines_file(tmp_path, b"second file\n", "second")
-    assert run("produce", topic, first, second) == (0, "", "")
+    assert run("produce", topic, first, second) == (0, "", f"5 records written to {topic}\n")
     assert consume_all(run, topic) == "one\n\nthree\nno newline at the end\nsecond file\n"
 
 
@@ -41,7 +41,7 @@ def test_lines_of_files_become_records(run: Run, topic: str, tmp_path: Path) -> 
 def test_keys_headers_and_compression(run: Run, topic: str, tmp_path: Path, compression: str) -> None:
     file = lines_file(tmp_path, b"a::1\nb::2::x\n")
     arguments = ("--key-separator", "::", "--header", "h=1", "--header", "ключ=v=w", "--compression", compression)
-    assert run("produce", topic, file, *arguments, "--acks", "1") == (0, "", "")
+    assert run("produce", topic, file, *arguments, "--acks", "1") == (0, "", f"2 records written to {topic}\n")
     records = [json.loads(line) for line in consume_all(run, topic, "--json").splitlines()]
     assert [(record["offset"], record["key"], record["value"]) for record in records] == [
         (0, "a", "1"),
@@ -54,18 +54,19 @@ def test_keys_headers_and_compression(run: Run, topic: str, tmp_path: Path, comp
 
 
 def test_records_without_acks_arrive_too(run: Run, topic: str, tmp_path: Path) -> None:
-    assert run("produce", topic, lines_file(tmp_path, b"1\n2\n"), "--acks", "0")[0] == 0
+    status, _, error = run("produce", topic, lines_file(tmp_path, b"1\n2\n"), "--acks", "0")
+    assert (status, error) == (0, f"2 records sent without acknowledgement to {topic}\n")
     assert run("consume", topic, "--from", "beginning", "--count", "2")[1] == "1\n2\n"
 
 
 def test_a_line_without_a_key_is_an_error_that_tells_what_was_written(run: Run, topic: str, tmp_path: Path) -> None:
     status, output, error = run("produce", topic, lines_file(tmp_path, b"a:1\nb\n"), "--key-separator", ":")
     assert (status, output) == (1, "")
-    assert error == "runnel: line 2 has no key separator ':' (1 records were written)\n"
+    assert error == "tailrace: line 2 has no key separator ':' (1 records were written)\n"
 
 
-def test_partitions_are_chosen(run: Run, runnel_broker: Broker, topic: str, tmp_path: Path) -> None:
-    runnel_broker.create_topic(topic, partitions=3)
+def test_partitions_are_chosen(run: Run, tailrace_broker: Broker, topic: str, tmp_path: Path) -> None:
+    tailrace_broker.create_topic(topic, partitions=3)
     for partition in "12":
         assert run("produce", topic, lines_file(tmp_path, partition.encode()), "--partition", partition)[0] == 0
     assert consume_all(run, topic, "--partition", "1") == "1\n"
@@ -88,12 +89,12 @@ def test_reading_begins_where_it_is_told(run: Run, topic: str, tmp_path: Path) -
     assert run("consume", topic, "--from", "9") == (
         1,
         "",
-        f"runnel: {topic}: offset 9 is out of range: there are offsets 0 to 4 in partition 0\n",
+        f"tailrace: {topic}: offset 9 is out of range: the topic has offsets 0 to 4 in partition 0\n",
     )
 
 
-def test_bytes_that_are_no_text_survive(run: Run, runnel_broker: Broker, topic: str) -> None:
-    runnel_broker.produce(topic, [(b"\xff\x00", b"\xfe"), (None, None), (b"", b"")])
+def test_bytes_that_are_no_text_survive(run: Run, tailrace_broker: Broker, topic: str) -> None:
+    tailrace_broker.produce(topic, [(b"\xff\x00", b"\xfe"), (None, None), (b"", b"")])
     records = [json.loads(line) for line in consume_all(run, topic, "--json").splitlines()]
     fields = [{name: record[name] for name in record if name.startswith(("key", "value"))} for record in records]
     assert fields == [
@@ -111,8 +112,8 @@ def test_committed_records_can_be_asked_for(run: Run, topic: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["consume", "t", "--group", "g", "--partition", "0"], "a group divides the partitions"),
-        (["consume", "t", "--group", "g", "--from", "7"], "use runnel group reset"),
+        (["consume", "t", "--group", "g", "--partition", "0"], "a group assigns partitions"),
+        (["consume", "t", "--group", "g", "--from", "7"], "use tailrace group reset"),
         (["consume", "t", "--from", "yesterday"], "is not beginning, end, an offset"),
         (["consume", "t", "--count", "0"], "--count"),
         (["consume"], "TOPIC"),
@@ -130,27 +131,27 @@ def test_a_wrong_call_exits_with_2(run: Run, arguments: list[str], words: str) -
 
 
 def test_a_topic_that_is_not_there_is_one_line(run: Run, topic: str) -> None:
-    assert run("consume", topic) == (1, "", f"runnel: UNKNOWN_TOPIC_OR_PARTITION: topic {topic}\n")
+    assert run("consume", topic) == (1, "", f"tailrace: UNKNOWN_TOPIC_OR_PARTITION: topic {topic}\n")
 
 
-def test_a_refusal_of_the_broker_is_one_line(run: Run, runnel_broker: Broker, topic: str, tmp_path: Path) -> None:
-    runnel_broker.create_topic(topic, config={"max.message.bytes": "100"})
+def test_a_refusal_of_the_broker_is_one_line(run: Run, tailrace_broker: Broker, topic: str, tmp_path: Path) -> None:
+    tailrace_broker.create_topic(topic, config={"max.message.bytes": "100"})
     status, output, error = run("produce", topic, lines_file(tmp_path, b"short\n" + b"x" * 200))
     assert (status, output) == (1, "")
-    assert error.startswith("runnel: MESSAGE_TOO_LARGE: ")
+    assert error.startswith("tailrace: MESSAGE_TOO_LARGE: ")
     assert error.endswith("(1 records were written)\n")
 
 
 def child_environment(broker: Broker) -> dict[str, str]:
-    return os.environ | {"RUNNEL_BOOTSTRAP_SERVER": broker.bootstrap_servers}
+    return os.environ | {"TAILRACE_BOOTSTRAP_SERVER": broker.bootstrap_servers}
 
 
-def test_what_is_typed_is_sent_at_once(runnel_broker: Broker, topic: str) -> None:
+def test_what_is_typed_is_sent_at_once(tailrace_broker: Broker, topic: str) -> None:
     """A line must not wait for the next one, nor for the end of the input."""
-    runnel_broker.create_topic(topic)
-    environment = child_environment(runnel_broker)
-    writer = subprocess.Popen([*RUNNEL, "produce", topic], stdin=subprocess.PIPE, env=environment)
-    read = [*RUNNEL, "consume", topic, "--from", "beginning", "--count", "1"]
+    tailrace_broker.create_topic(topic)
+    environment = child_environment(tailrace_broker)
+    writer = subprocess.Popen([*TAILRACE, "produce", topic], stdin=subprocess.PIPE, env=environment)
+    read = [*TAILRACE, "consume", topic, "--from", "beginning", "--count", "1"]
     assert writer.stdin is not None
     writer.stdin.write(b"typed\n")
     writer.stdin.flush()
@@ -161,26 +162,26 @@ def test_what_is_typed_is_sent_at_once(runnel_broker: Broker, topic: str) -> Non
     assert writer.wait(TIMEOUT_S) == 0
 
 
-def test_ctrl_c_ends_reading_and_writing_cleanly(runnel_broker: Broker, topic: str) -> None:
-    runnel_broker.create_topic(topic)
+def test_ctrl_c_ends_reading_and_writing_cleanly(tailrace_broker: Broker, topic: str) -> None:
+    tailrace_broker.create_topic(topic)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    environment = child_environment(runnel_broker)
-    writer = subprocess.Popen([*RUNNEL, "produce", topic], env=environment, **pipes)  # type: ignore[call-overload]
-    reader = subprocess.Popen([*RUNNEL, "consume", topic, "--from", "beginning"], env=environment, **pipes)  # type: ignore[call-overload]
+    environment = child_environment(tailrace_broker)
+    writer = subprocess.Popen([*TAILRACE, "produce", topic], env=environment, **pipes)  # type: ignore[call-overload]
+    reader = subprocess.Popen([*TAILRACE, "consume", topic, "--from", "beginning"], env=environment, **pipes)  # type: ignore[call-overload]
     writer.stdin.write(b"line\n")
     writer.stdin.flush()
     assert reader.stdout.readline() == b"line\n"
-    for process in (writer, reader):
+    for process, told in ((writer, f"1 record written to {topic}\n".encode()), (reader, b"")):
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=TIMEOUT_S)[1] == b""
+        assert process.communicate(timeout=TIMEOUT_S)[1] == told
         assert process.returncode == 0
 
 
-def test_a_reader_that_has_had_enough_is_no_error(runnel_broker: Broker, topic: str) -> None:
-    runnel_broker.produce(topic, [b"x" * 1000 for _ in range(2000)])
-    command = [*RUNNEL, "consume", topic, "--from", "beginning"]
+def test_a_reader_that_has_had_enough_is_no_error(tailrace_broker: Broker, topic: str) -> None:
+    tailrace_broker.produce(topic, [b"x" * 1000 for _ in range(2000)])
+    command = [*TAILRACE, "consume", topic, "--from", "beginning"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_environment(runnel_broker)
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_environment(tailrace_broker)
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"x" * 1000 + b"\n"

@@ -1,4 +1,4 @@
-"""`runnel reassign`, in a pipe, with one broker: plans, and what becomes of them."""
+"""`tailrace reassign`, in a pipe, with one broker: plans, and what becomes of them."""
 
 import json
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from uuid import UUID
 
 import pytest
 
-import runnel
-from runnel.cli.reassign import _placed, _state
-from runnel.client.admin import ResourceType
-from runnel.client.admin_reassignment import Reassignment
-from runnel.client.metadata import Partition, Topic
-from runnel.client.topic_partition import TopicPartition
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.testing import Broker
+import tailrace
+from tailrace.cli.reassign import _placed, _state
+from tailrace.client.admin.core import ResourceType
+from tailrace.client.admin.reassignment import Reassignment
+from tailrace.client.metadata import Partition, Topic
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -62,7 +62,7 @@ def test_what_is_no_plan_is_refused(run: Run, tmp_path: Path, text: str) -> None
     file.write_text(text)
     status, output, error = run("reassign", "execute", str(file))
     assert (status, output) == (2, "")
-    assert "is no plan" in error
+    assert "is not a plan" in error
 
 
 def test_brokers_are_numbers_of_brokers_that_are_there(run: Run, topic: str) -> None:
@@ -91,12 +91,12 @@ def test_how_far_a_partition_is() -> None:
     assert _state(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), there, (1,), {}) == "not there"
 
 
-def test_throttles_go_when_nothing_is_on_its_way(run: Run, runnel_broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_throttles_go_when_nothing_is_on_its_way(run: Run, tailrace_broker: Broker, topic: str, tmp_path: Path) -> None:
     run("topic", "create", topic)
     file = plan(tmp_path, (topic, 0, [1]))
     assert run("reassign", "execute", file, "--throttle", "1000")[0] == 0  # nobody moves, so nobody is held back
     option = "leader.replication.throttled.replicas"
-    with runnel.Admin(runnel_broker.bootstrap_servers) as admin:
+    with tailrace.Admin(tailrace_broker.bootstrap_servers) as admin:
 
         def is_throttled() -> bool:
             configs = {config.name: config for config in admin.describe_configs(ResourceType.TOPIC, topic)}

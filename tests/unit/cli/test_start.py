@@ -1,4 +1,4 @@
-"""`runnel start` as a process: its ready line, its signals, and what it says when it cannot start."""
+"""`tailrace start` as a process: its ready line, its signals, and what it says when it cannot start."""
 
 import os
 import re
@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-RUNNEL = [sys.executable, "-m", "runnel.cli.main"]
+TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 TIMEOUT_S = 60
 
 
 def environment() -> dict[str, str]:
     """This process's variables without those that would configure a broker."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("RUNNEL_")}
+    return {name: value for name, value in os.environ.items() if not name.startswith("TAILRACE_")}
 
 
 @contextmanager
 def started(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A broker and the line it printed when it was ready."""
     process = subprocess.Popen(
-        [*RUNNEL, "start", *arguments],
+        [*TAILRACE, "start", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -43,7 +43,7 @@ def started(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Pope
 def failed(*arguments: str, **variables: str) -> tuple[int, str]:
     """The exit status and the words of a start that cannot succeed."""
     done = subprocess.run(
-        [*RUNNEL, "start", *arguments],
+        [*TAILRACE, "start", *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -57,7 +57,7 @@ def failed(*arguments: str, **variables: str) -> tuple[int, str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_broker_says_when_it_is_ready_and_stops_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with started("--data", str(tmp_path), "--listen", "127.0.0.1:0") as (process, line):
-        ready = re.fullmatch(r"runnel: broker 1 ready on 127\.0\.0\.1:(\d+)\n", line)
+        ready = re.fullmatch(r"tailrace: broker 1 ready on 127\.0\.0\.1:(\d+)\n", line)
         assert ready is not None, line
         socket.create_connection(("127.0.0.1", int(ready[1]))).close()
         process.send_signal(number)
@@ -75,9 +75,9 @@ def test_options_come_from_the_call_the_environment_and_the_file(tmp_path: Path)
         f"node.id=7\nlog.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://127.0.0.1:0\nnum.network.threads=3\n"
     )
     arguments = ("--config", str(file), "--set", "num.partitions=4")
-    with started(*arguments, RUNNEL_LOG_RETENTION_HOURS="1") as (process, line):
-        assert line.startswith("runnel: broker 7 ready on 127.0.0.1:")
-        create = [*RUNNEL, "topic", "create", "t", "--bootstrap-server", line.split()[-1]]
+    with started(*arguments, TAILRACE_LOG_RETENTION_HOURS="1") as (process, line):
+        assert line.startswith("tailrace: broker 7 ready on 127.0.0.1:")
+        create = [*TAILRACE, "topic", "create", "t", "--bootstrap-server", line.split()[-1]]
         assert subprocess.run(create, capture_output=True, check=True).stdout == b"created topic t with 4 partitions\n"
         process.terminate()
         log = process.communicate(timeout=TIMEOUT_S)[1]
@@ -90,13 +90,16 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, text = failed("--data", str(tmp_path), "--listen", address)
     assert status == 1
-    assert text.splitlines()[-1] == f"runnel: cannot listen on PLAINTEXT://{address}: Address already in use"
+    assert text.splitlines()[-1] == (
+        f"tailrace: cannot listen on PLAINTEXT://{address}: Address already in use; "
+        "choose another port with --listen or --set listeners"
+    )
 
 
 def test_a_host_that_nobody_knows_is_one_clear_line(tmp_path: Path) -> None:
     status, text = failed("--data", str(tmp_path), "--listen", "no-such-host.invalid:0")
     assert status == 1
-    assert text.splitlines()[-1].startswith("runnel: cannot listen on PLAINTEXT://no-such-host.invalid:0: ")
+    assert text.splitlines()[-1].startswith("tailrace: cannot listen on PLAINTEXT://no-such-host.invalid:0: ")
     assert "Traceback" not in text
 
 
@@ -104,7 +107,8 @@ def test_a_folder_that_another_broker_has_is_refused(tmp_path: Path) -> None:
     with started("--data", str(tmp_path), "--listen", "127.0.0.1:0"):
         status, text = failed("--data", str(tmp_path), "--listen", "127.0.0.1:0")
     assert status == 1
-    assert text.splitlines()[-1] == f"runnel: {tmp_path}: another broker uses this folder"
+    reason = "another broker uses this log folder; stop it, or set another log.dirs"
+    assert text.splitlines()[-1] == f"tailrace: {tmp_path}: {reason}"
     assert "Traceback" not in text
 
 
@@ -112,7 +116,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     status, text = failed("--data", str(tmp_path / "file" / "data"), "--listen", "127.0.0.1:0")
     assert status == 1
-    assert text.splitlines()[-1].startswith(f"runnel: {tmp_path}")
+    assert text.splitlines()[-1].startswith(f"tailrace: {tmp_path}")
     assert "Traceback" not in text
 
 
@@ -129,7 +133,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_a_bad_configuration_is_one_clear_line(arguments: list[str], words: str) -> None:
     status, text = failed(*arguments)
     assert status == 1
-    assert re.fullmatch(rf"runnel: .*{re.escape(words)}.*\n", text), text
+    assert re.fullmatch(rf"tailrace: .*{re.escape(words)}.*\n", text), text
 
 
 @pytest.mark.parametrize(
@@ -149,15 +153,15 @@ def test_a_wrong_call_exits_with_2(arguments: list[str]) -> None:
 
 def test_starting_a_broker_imports_nothing_it_does_not_need() -> None:
     """A broker must be ready in a fraction of a second, and every import costs a part of that."""
-    code = "import sys, runnel.cli.start, runnel.config.load, runnel.server.server; print(*sys.modules)"
+    code = "import sys, tailrace.cli.start, tailrace.config.load, tailrace.server.server; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     # Of the client a broker needs the connection, for other brokers.
     unwanted = {
         "rich",
-        "runnel.client.cluster",
-        "runnel.testing",
-        "runnel.cli.topic",
+        "tailrace.client.cluster",
+        "tailrace.testing",
+        "tailrace.cli.topic",
         "lz4",
         "cramjam",
         "zstandard",
@@ -171,5 +175,5 @@ def test_a_folder_of_another_cluster_is_refused_in_one_line(tmp_path: Path) -> N
     status, words = failed("--data", str(tmp_path), "--listen", "127.0.0.1:0")
     assert status == 1
     line = words.splitlines()[-1]
-    assert line.startswith(f"runnel: {tmp_path} belongs to cluster theirs, ")
+    assert line.startswith(f"tailrace: {tmp_path} belongs to cluster theirs, ")
     assert "Traceback" not in words

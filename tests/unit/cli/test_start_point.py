@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from runnel.cli.start_point import StartPoint, _clamp, parse_start_point
+from tailrace.cli.start_point import StartPoint, _clamp, parse_start_point
 
 NOW = datetime.fromisoformat("2026-03-01T12:00:00+00:00")
 
@@ -41,5 +41,5 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_an_offset_that_only_some_partitions_have_is_brought_within_the_others() -> None:
     assert _clamp(5, {0: 0, 1: 7, 2: 0}, {0: 10, 1: 9, 2: 3}) == {0: 5, 1: 7, 2: 3}
-    with pytest.raises(ValueError, match="there are offsets 0 to 10 in partition 0, 7 to 9 in partition 1"):
+    with pytest.raises(ValueError, match="the topic has offsets 0 to 10 in partition 0, 7 to 9 in partition 1"):
         _clamp(50, {0: 0, 1: 7}, {0: 10, 1: 9})

@@ -7,19 +7,23 @@ import sys
 import time
 from pathlib import Path
 
-import runnel
-from runnel.cli.record_format import terminal_format
-from runnel.records.record import Record
-from runnel.testing import Broker
+import tailrace
+from tailrace.cli.record_format import terminal_format
+from tailrace.records.record import Record
+from tailrace.testing import Broker
 
-RUNNEL = [sys.executable, "-m", "runnel.cli.main"]
+TAILRACE = [sys.executable, "-m", "tailrace.cli.main"]
 
 
 def at_terminal(broker: Broker, *arguments: str) -> str:
     """What a command shows on a terminal of its own."""
     master, slave = pty.openpty()
-    environment = os.environ | {"RUNNEL_BOOTSTRAP_SERVER": broker.bootstrap_servers, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen([*RUNNEL, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment)
+    environment = os.environ | {
+        "TAILRACE_BOOTSTRAP_SERVER": broker.bootstrap_servers,
+        "TERM": "xterm",
+        "COLUMNS": "100",
+    }
+    process = subprocess.Popen([*TAILRACE, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
     shown = b""
     while True:
@@ -35,34 +39,34 @@ def at_terminal(broker: Broker, *arguments: str) -> str:
     return shown.decode()
 
 
-def test_topics_are_shown_as_tables(runnel_broker: Broker) -> None:
-    runnel_broker.create_topic("terminal", partitions=2, config={"retention.ms": "1234"})
-    listed = at_terminal(runnel_broker, "topic", "list")
+def test_topics_are_shown_as_tables(tailrace_broker: Broker) -> None:
+    tailrace_broker.create_topic("terminal", partitions=2, config={"retention.ms": "1234"})
+    listed = at_terminal(tailrace_broker, "topic", "list")
     assert "┃" in listed
     assert "replication factor" in listed
-    described = at_terminal(runnel_broker, "topic", "describe", "terminal")
+    described = at_terminal(tailrace_broker, "topic", "describe", "terminal")
     assert "leader" in described
     assert "1234" in described
-    assert at_terminal(runnel_broker, "topic", "list", "--json").lstrip().startswith("[")
+    assert at_terminal(tailrace_broker, "topic", "list", "--json").lstrip().startswith("[")
 
 
-def test_transactions_are_shown_as_tables(runnel_broker: Broker) -> None:
-    runnel_broker.create_topic("terminal-transactions")
-    with runnel.Producer(runnel_broker.bootstrap_servers, transactional_id="at-a-terminal") as producer:
+def test_transactions_are_shown_as_tables(tailrace_broker: Broker) -> None:
+    tailrace_broker.create_topic("terminal-transactions")
+    with tailrace.Producer(tailrace_broker.bootstrap_servers, transactional_id="at-a-terminal") as producer:
         producer.begin_transaction()
         producer.send("terminal-transactions", b"open").result(30)
-        assert "│ at-a-terminal" in at_terminal(runnel_broker, "transaction", "list")
-        shown = at_terminal(runnel_broker, "transaction", "producers", "terminal-transactions")
+        assert "│ at-a-terminal" in at_terminal(tailrace_broker, "transaction", "list")
+        shown = at_terminal(tailrace_broker, "transaction", "producers", "terminal-transactions")
         assert "start offset" in shown
-        assert "nothing hangs" in at_terminal(runnel_broker, "transaction", "list", "--hanging")
+        assert "there are no hanging transactions" in at_terminal(tailrace_broker, "transaction", "list", "--hanging")
 
 
-def test_progress_is_shown_and_records_have_colours(runnel_broker: Broker, tmp_path: Path) -> None:
+def test_progress_is_shown_and_records_have_colours(tailrace_broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("key:value\n" * 10)
-    runnel_broker.create_topic("coloured")
-    shown = at_terminal(runnel_broker, "produce", "coloured", str(tmp_path / "lines"), "--key-separator", ":")
+    tailrace_broker.create_topic("coloured")
+    shown = at_terminal(tailrace_broker, "produce", "coloured", str(tmp_path / "lines"), "--key-separator", ":")
     assert "10 records written to coloured" in shown
-    shown = at_terminal(runnel_broker, "consume", "coloured", "--from", "beginning", "--count", "1")
+    shown = at_terminal(tailrace_broker, "consume", "coloured", "--from", "beginning", "--count", "1")
     assert "\x1b[36mkey\x1b[0m value" in shown
 
 

@@ -1,23 +1,23 @@
-"""`runnel transaction`, in a pipe."""
+"""`tailrace transaction`, in a pipe."""
 
 import json
 from collections.abc import Callable, Iterator
 
 import pytest
 
-import runnel
-from runnel.client.admin_transaction import TransactionAdmin
-from runnel.testing import Broker
+import tailrace
+from tailrace.client.admin.transaction import TransactionAdmin
+from tailrace.testing import Broker
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def opened(runnel_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def opened(tailrace_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A topic, and the id of a producer that is in a transaction there."""
-    monkeypatch.setenv("RUNNEL_BOOTSTRAP_SERVER", runnel_broker.bootstrap_servers)
-    runnel_broker.create_topic(topic, 2)
-    with runnel.Producer(runnel_broker.bootstrap_servers, transactional_id=topic) as producer:
+    monkeypatch.setenv("TAILRACE_BOOTSTRAP_SERVER", tailrace_broker.bootstrap_servers)
+    tailrace_broker.create_topic(topic, 2)
+    with tailrace.Producer(tailrace_broker.bootstrap_servers, transactional_id=topic) as producer:
         with producer.transaction():
             producer.send(topic, b"before", partition=1)
         producer.begin_transaction()
@@ -50,7 +50,7 @@ def test_producers_of_a_topic_are_shown(run: Run, opened: str) -> None:
 def test_an_open_transaction_is_aborted_by_its_id(run: Run, opened: str) -> None:
     status, output, error = run("transaction", "abort", opened)
     assert (status, error) == (0, "")
-    assert output.startswith(f"aborted what {opened} had open; its producers are fenced by epoch ")
+    assert output.startswith(f"aborted the open transaction of {opened}; its producers are fenced by epoch ")
     assert json.loads(run("transaction", "describe", opened, "--json")[1])["state"] == "Empty"
     assert json.loads(run("transaction", "abort", opened, "--json")[1])["aborted"] is True
 
@@ -59,7 +59,7 @@ def test_what_hangs_is_found_and_aborted(run: Run, opened: str, monkeypatch: pyt
     hanging = ("transaction", "list", "--hanging", "--topic", opened, "--open-for", "0s")
     assert run(*hanging) == (0, "", "")  # its coordinator will end it
 
-    async def forget(self: TransactionAdmin, producer_ids: object) -> dict[int, tuple[runnel.TopicPartition, ...]]:
+    async def forget(self: TransactionAdmin, producer_ids: object) -> dict[int, tuple[tailrace.TopicPartition, ...]]:
         return {}
 
     monkeypatch.setattr(TransactionAdmin, "_known_partitions", forget)
@@ -76,10 +76,10 @@ def test_what_hangs_is_found_and_aborted(run: Run, opened: str, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("abort",), "name TRANSACTIONAL_ID, or --topic"),
-        (("abort", "id", "--topic", "t"), "but not both"),
-        (("list", "--hanging", "--state", "Ongoing"), "--hanging is about partitions"),
-        (("list", "--topic", "t"), "are for --hanging"),
+        (("abort",), "set TRANSACTIONAL_ID, or --topic"),
+        (("abort", "id", "--topic", "t"), "cannot be combined with --topic"),
+        (("list", "--hanging", "--state", "Ongoing"), "--hanging cannot be combined"),
+        (("list", "--topic", "t"), "need --hanging"),
         (("list", "--state", "Wrong"), "is not one of"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`runnel zookeeper`: servers from the jars of PySpark, alone and as an ensemble."""
+"""`tailrace zookeeper`: servers from the jars of PySpark, alone and as an ensemble."""
 
 import asyncio
 import socket
@@ -13,9 +13,9 @@ import psutil
 import pytest
 from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, free_port, require_zookeeper
 
-from runnel.cli.zookeeper import ask
-from runnel.coordination import zookeeper_server
-from runnel.coordination.store import Create, OutcomeUnknown, Put, SessionState
+from tailrace.cli.zookeeper import ask
+from tailrace.coordination.store import Create, OutcomeUnknown, Put, SessionState
+from tailrace.coordination.zookeeper import server as zookeeper_server
 
 MEMBERS = (1, 2, 3)
 
@@ -41,21 +41,21 @@ def ensemble(folder: Path) -> Iterator[dict[int, ZooKeeperProcess]]:
 
 
 def called(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "runnel.cli.main", "zookeeper", "start", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "tailrace.cli.main", "zookeeper", "start", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.stdout == ""
     return ended.returncode, ended.stderr
 
 
 async def test_an_ensemble_goes_on_without_its_leader(tmp_path: Path) -> None:
     pytest.importorskip("kazoo", reason="kazoo is not installed")
-    from runnel.coordination.zookeeper import ZooKeeperStore
-    from runnel.coordination.zookeeper_link import ZooKeeperServers
+    from tailrace.coordination.zookeeper.link import ZooKeeperServers
+    from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
     with ensemble(tmp_path) as running:
         addresses = [server.address for server in running.values()]
-        store = ZooKeeperStore(ZooKeeperServers(",".join(addresses), 20_000), root="/runnel/test")
-        await store.open(20_000)
+        store = ZooKeeperStore(ZooKeeperServers(",".join(addresses), 20_000), root="/tailrace/test")
+        await store.open(60_000)
         states: list[SessionState] = []
         store.on_session(states.append)
         await store.commit([Create("/a", b"0"), Create("/e", b"", is_ephemeral=True)])
@@ -73,10 +73,10 @@ async def test_an_ensemble_goes_on_without_its_leader(tmp_path: Path) -> None:
 
 async def written(store: object, number: int) -> None:
     """Write until it is written, as whoever does not know the outcome has to."""
-    from runnel.coordination.zookeeper import ZooKeeperStore
+    from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
     assert isinstance(store, ZooKeeperStore)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while (node := await store.get("/a")) is None or node.value != b"%d" % number:
             try:
                 await store.commit([Put("/a", b"%d" % number, node.version if node else 0)])
@@ -90,7 +90,7 @@ def test_a_server_does_not_outlive_its_command(tmp_path: Path) -> None:
     server.start()
     java = psutil.Process(server.java_pid)
     server.kill_parent()
-    psutil.wait_procs([java], timeout=30)
+    psutil.wait_procs([java], timeout=120)
     assert not java.is_running()
 
 
@@ -99,14 +99,15 @@ def test_an_address_that_is_taken_is_one_clear_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = "{}:{}".format(*taken.getsockname())
         status, text = called("--listen", address, "--data", str(tmp_path))
-    assert (status, text) == (1, f"runnel: cannot listen on {address}: Address already in use\n")
+    advice = "choose another port with --listen"
+    assert (status, text) == (1, f"tailrace: cannot listen on {address}: Address already in use; {advice}\n")
 
 
 def test_a_server_that_ends_by_itself_is_an_error(tmp_path: Path) -> None:
     require_zookeeper()
     status, text = called("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--set", "tickTime=soon")
     assert status == 1
-    assert text.splitlines()[-1].startswith("runnel: the ZooKeeper server ended by itself with status 2")
+    assert text.splitlines()[-1].startswith("tailrace: the ZooKeeper server ended by itself with status 2")
 
 
 @pytest.mark.parametrize(
@@ -128,12 +129,26 @@ def test_a_wrong_call_exits_with_2(arguments: list[str], words: str, tmp_path: P
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "does not exist"), ("Client {\n  Module required user_a=secret;\n};\n", "has no section Server { … };")],
+)
+def test_a_jaas_file_that_has_no_users_is_refused(content: str | None, words: str, tmp_path: Path) -> None:
+    """ZooKeeper itself would run without logins, and let every client in."""
+    file = tmp_path / "jaas.conf"
+    if content is not None:
+        file.write_text(content)
+    status, text = called("--data", str(tmp_path / "data"), "--jaas", str(file))
+    assert (status, words in text, "secret" in text) == (2, True, False), text
+    assert not (tmp_path / "data").exists()
+
+
 def test_without_pyspark_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(zookeeper_server, "find_spec", lambda _: None)
-    with pytest.raises(zookeeper_server.ZooKeeperMissingError, match=r"install the extra runnel\[spark\]"):
+    with pytest.raises(zookeeper_server.ZooKeeperMissingError, match=r"install the extra tailrace\[spark\]"):
         zookeeper_server.find_jars()
     spec = ModuleSpec("pyspark", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(zookeeper_server, "find_spec", lambda _: spec)
-    with pytest.raises(zookeeper_server.ZooKeeperMissingError, match="no ZooKeeper among the jars"):
+    with pytest.raises(zookeeper_server.ZooKeeperMissingError, match="no ZooKeeper jar"):
         zookeeper_server.find_jars()

@@ -7,7 +7,7 @@ from tests.faults.broker_process import BrokerProcess
 from tests.unit.cli.command import called, succeeded
 from tests.unit.coordination.zookeeper_process import ZooKeeperProcess
 
-from runnel.base.limits import STORE_FILE_NAME
+from tailrace.base.limits import STORE_FILE_NAME
 
 RECORDS = [f"record {number}" for number in range(200)]
 
@@ -28,7 +28,7 @@ def test_a_broker_that_was_alone_takes_its_topics_into_a_cluster(tmp_path: Path,
 
     status, _, complaints = called("start", "--data", data, "--listen", "127.0.0.1:0", "--set", connect)
     assert status == 1
-    assert "`runnel zookeeper import`" in complaints
+    assert "`tailrace zookeeper import`" in complaints
     assert "entries copied" in succeeded("zookeeper", "import", "--data", data, "--set", connect)
 
     name, _, value = connect.partition("=")
@@ -55,13 +55,13 @@ def test_only_what_a_broker_that_is_stopped_left_is_imported(tmp_path: Path, zoo
     settings = ("--data", str(tmp_path / "data"), "--set", f"zookeeper.connect={zookeeper.address}/refused")
     status, output, complaints = called("zookeeper", "import", *settings)
     assert (status, output) == (1, "")
-    assert f"{STORE_FILE_NAME} is not there" in complaints
+    assert f"{STORE_FILE_NAME} does not exist" in complaints
     broker = BrokerProcess(tmp_path, {})
     broker.start()
     try:
         status, output, complaints = called("zookeeper", "import", *settings)
         assert (status, output) == (1, "")
-        assert "another broker uses this folder" in complaints
+        assert "another broker uses this log folder" in complaints
     finally:
         broker.kill()
 

@@ -1,4 +1,4 @@
-"""The broker that the client meets: Runnel's, or Apache Kafka with RUNNEL_TEST_TARGET=kafka."""
+"""The broker that the client meets: Tailrace's, or Apache Kafka with TAILRACE_TEST_TARGET=kafka."""
 
 import asyncio
 import os
@@ -6,26 +6,26 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.unit.client.face import Face
 
-import runnel
-from runnel.client.address import parse_addresses
-from runnel.client.connection import Connection
-from runnel.client.transaction_coordinator import TransactionCoordinator
-from runnel.protocol.api_key import ApiKey
-from runnel.testing import Broker
-
-from .face import Face
+import tailrace
+from tailrace.client.address import parse_addresses
+from tailrace.client.connection import Connection
+from tailrace.client.transaction.coordinator import TransactionCoordinator
+from tailrace.protocol.api_key import ApiKey
+from tailrace.testing import Broker
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="session")
-def bootstrap(runnel_session_broker: Broker) -> Iterator[str]:
+def bootstrap(tailrace_session_broker: Broker) -> Iterator[str]:
     """The address of a broker that lives as long as the test session."""
-    if os.environ.get("RUNNEL_TEST_TARGET") != "kafka":
-        yield runnel_session_broker.bootstrap_servers
+    if os.environ.get("TAILRACE_TEST_TARGET") != "kafka":
+        yield tailrace_session_broker.bootstrap_servers
         return
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
@@ -48,16 +48,19 @@ QUICK_GROUPS = {
     "group.consumer.session.timeout.ms": "1000",
 }
 """A dead member is noticed within the patience of a test."""
+PATIENT_SESSION_MS = "6000"
+PATIENT_GROUPS = {**QUICK_GROUPS, "group.consumer.session.timeout.ms": PATIENT_SESSION_MS}
+"""Nor is one taken for dead on a busy machine, where a member may not be heard of for seconds."""
 
 
 @pytest.fixture(scope="session")
 def group_broker() -> Iterator[str]:
     """The address of a broker for groups whose members report often."""
-    if os.environ.get("RUNNEL_TEST_TARGET") != "kafka":
-        with Broker(QUICK_GROUPS) as broker:
+    if os.environ.get("TAILRACE_TEST_TARGET") != "kafka":
+        with Broker(PATIENT_GROUPS) as broker:
             yield broker.bootstrap_servers
         return
-    if address := os.environ.get("RUNNEL_TEST_KAFKA"):
+    if address := os.environ.get("TAILRACE_TEST_KAFKA"):
         yield address  # one that runs already, with the settings above
         return
     if str(CHECKOUT) not in sys.path:
@@ -65,7 +68,7 @@ def group_broker() -> Iterator[str]:
     from bench.kafka import ApacheKafka, Unavailable
 
     try:
-        kafka = ApacheKafka(QUICK_GROUPS).start()
+        kafka = ApacheKafka(PATIENT_GROUPS).start()
     except Unavailable as reason:
         pytest.skip(str(reason))
     yield kafka.bootstrap_servers
@@ -79,13 +82,13 @@ UNSTABLE = {"unstable.api.versions.enable": "true"}  # Kafka 4.3 has two-phase c
 @pytest.fixture(scope="session")
 def transaction_broker() -> Iterator[str]:
     """The address of a broker whose transactions may be prepared."""
-    if os.environ.get("RUNNEL_TEST_TARGET") != "kafka":
+    if os.environ.get("TAILRACE_TEST_TARGET") != "kafka":
         with Broker(TWO_PHASE) as broker:
             if ApiKey.END_TXN not in asyncio.run(find_apis(broker.bootstrap_servers)):
                 pytest.skip("the broker does not advertise END_TXN yet")
             yield broker.bootstrap_servers
         return
-    if address := os.environ.get("RUNNEL_TEST_KAFKA"):
+    if address := os.environ.get("TAILRACE_TEST_KAFKA"):
         yield address  # one that runs already, with the settings above
         return
     if str(CHECKOUT) not in sys.path:
@@ -117,9 +120,9 @@ def make_partitions(transaction_broker: str, topic: str) -> Callable[..., str]:
     """Creates a topic at the broker for transactions."""
 
     def make(partitions: int = 2, name: str = topic, **configs: str) -> str:
-        with runnel.Admin(transaction_broker) as admin:
-            outcome = admin.create_topics([runnel.NewTopic(name, partitions, 1, configs)])[name]
-        assert not isinstance(outcome, runnel.ApiError), outcome
+        with tailrace.Admin(transaction_broker) as admin:
+            outcome = admin.create_topics([tailrace.NewTopic(name, partitions, 1, configs)])[name]
+        assert not isinstance(outcome, tailrace.ApiError), outcome
         return name
 
     return make
@@ -142,20 +145,20 @@ def group_apis(group_broker: str) -> frozenset[int]:
 
 
 @pytest.fixture(params=["eager", "cooperative", "consumer"])
-def membership(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> dict[str, str]:
+def membership(request: pytest.FixtureRequest, group_apis: frozenset[int]) -> dict[str, Any]:
     """The settings of a member, for each way of being one that the broker knows."""
     return find_membership(request.param, group_apis)
 
 
-def find_membership(name: str, group_apis: frozenset[int]) -> dict[str, str]:
+def find_membership(name: str, group_apis: frozenset[int]) -> dict[str, Any]:
     """The settings of a member, if the broker knows this way of being one."""
     needed = ApiKey.CONSUMER_GROUP_HEARTBEAT if name == "consumer" else ApiKey.JOIN_GROUP
     if needed not in group_apis:
         pytest.skip(f"the broker does not advertise {needed.name} yet")
-    return MEMBERSHIPS[name]
+    return MEMBERSHIPS[name] | ({} if name == "consumer" else {"session_timeout_ms": PATIENT_SESSION_MS})
 
 
-MEMBERSHIPS: dict[str, dict[str, str]] = {
+MEMBERSHIPS: dict[str, dict[str, Any]] = {
     "eager": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": "50", "session_timeout_ms": "1000"},
     "cooperative": {
         "partition_assignment_strategy": "cooperative-sticky",
@@ -171,10 +174,10 @@ def shared(group_broker: str, topic: str) -> Callable[..., str]:
     """Creates the topic of this test at the broker for groups."""
 
     def make(partitions: int = 4, records: int = 0, name: str = topic) -> str:
-        with runnel.Admin(group_broker) as admin:
-            outcome = admin.create_topics([runnel.NewTopic(name, partitions, 1)])[name]
-        assert not isinstance(outcome, runnel.ApiError), outcome
-        with runnel.Producer(group_broker) as producer:
+        with tailrace.Admin(group_broker) as admin:
+            outcome = admin.create_topics([tailrace.NewTopic(name, partitions, 1)])[name]
+        assert not isinstance(outcome, tailrace.ApiError), outcome
+        with tailrace.Producer(group_broker) as producer:
             for number in range(records):
                 producer.send(name, b"%d" % number, partition=number % partitions)
         return name
@@ -194,9 +197,9 @@ def make_topic(bootstrap: str, topic: str) -> Callable[..., str]:
 
     def make(partitions: int = 1, **configs: str) -> str:
         settings = {name.replace("_", "."): value for name, value in configs.items()}
-        with runnel.Admin(bootstrap) as admin:
-            outcome = admin.create_topics([runnel.NewTopic(topic, partitions, 1, settings)])[topic]
-        assert not isinstance(outcome, runnel.ApiError), outcome
+        with tailrace.Admin(bootstrap) as admin:
+            outcome = admin.create_topics([tailrace.NewTopic(topic, partitions, 1, settings)])[topic]
+        assert not isinstance(outcome, tailrace.ApiError), outcome
         return topic
 
     return make

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import runnel
-from runnel.client.loop_thread import LoopThread
+import tailrace
+from tailrace.client.loop_thread import LoopThread
 
 
 class _Waiting:
@@ -114,15 +114,15 @@ class Face:
 
     def producer(self, *arguments: Any, **settings: Any) -> Any:
         if self.name == "thread":
-            return runnel.Producer(*arguments, **settings)
-        return Blocking(runnel.aio.Producer, *arguments, **settings)
+            return tailrace.Producer(*arguments, **settings)
+        return Blocking(tailrace.aio.Producer, *arguments, **settings)
 
     def consumer(self, *arguments: Any, **settings: Any) -> Any:
         if self.name == "thread":
-            return runnel.Consumer(*arguments, **settings)
-        return Blocking(runnel.aio.Consumer, *arguments, **settings)
+            return tailrace.Consumer(*arguments, **settings)
+        return Blocking(tailrace.aio.Consumer, *arguments, **settings)
 
     def admin(self, *arguments: Any, **settings: Any) -> Any:
         if self.name == "thread":
-            return runnel.Admin(*arguments, **settings)
-        return Blocking(runnel.aio.Admin, *arguments, **settings)
+            return tailrace.Admin(*arguments, **settings)
+        return Blocking(tailrace.aio.Admin, *arguments, **settings)

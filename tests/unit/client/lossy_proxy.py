@@ -6,8 +6,8 @@ import struct
 from collections import deque
 from typing import Self
 
-from runnel.client.loop_thread import LoopThread
-from runnel.protocol.api_key import ApiKey
+from tailrace.client.loop_thread import LoopThread
+from tailrace.protocol.api_key import ApiKey
 
 
 class LossyProxy:

@@ -5,10 +5,10 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from runnel.client.address import Address
-from runnel.protocol.frame import RequestHeader, decode_request_header, encode_response
-from runnel.protocol.message import Message
-from runnel.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from tailrace.client.address import Address
+from tailrace.protocol.frame import RequestHeader, decode_request_header, encode_response
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 
 Answer = Callable[[RequestHeader, "asyncio.StreamWriter"], Awaitable[None]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runnel.client.address import Address, parse_addresses
+from tailrace.client.address import Address, parse_addresses
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Waits before another attempt."""
 
-from runnel.client.backoff import Backoff, Deadline
+from tailrace.client.backoff import Backoff, Deadline
 
 
 def test_waits_double_up_to_the_longest() -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-import runnel
-from runnel.base.variable import BOOTSTRAP_VARIABLE
-from runnel.client.consumer_setting import ConsumerSettings
-from runnel.client.setting import ProducerSettings
-from runnel.config.error import ConfigError, InvalidConfigError
-from runnel.records.compression import Compression
+import tailrace
+from tailrace.base.variable import BOOTSTRAP_VARIABLE
+from tailrace.client.fetch.setting import ConsumerSettings
+from tailrace.client.setting import ProducerSettings
+from tailrace.config.error import ConfigError, InvalidConfigError
+from tailrace.records.compression import Compression
 
 
 def producer(config: dict[str, object] | None = None, **keywords: object) -> ProducerSettings:
@@ -40,18 +40,18 @@ def test_addresses_may_be_a_list() -> None:
         ({"transactional_id": ""}, "at least one character"),
         ({"transactional_id": "t", "acks": 1}, "transactional.id needs .*acks=all"),
         ({"transactional_id": "t", "enable_idempotence": False}, "transactional.id needs enable.idempotence=true"),
-        ({"transaction_timeout_ms": 5}, "transaction.timeout.ms means nothing without transactional.id"),
+        ({"transaction_timeout_ms": 5}, "transaction.timeout.ms has no effect without transactional.id"),
         (
             {"transactional_id": "t", "transaction_timeout_ms": 5, "transaction_two_phase_commit_enable": True},
-            "transaction.timeout.ms means nothing with transaction.two.phase.commit.enable=true",
+            "transaction.timeout.ms has no effect with transaction.two.phase.commit.enable=true",
         ),
-        ({"security_protocol": "SSL"}, "no TLS and no SASL yet"),
+        ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ({"delivery_timeout_ms": 1000}, r"delivery.timeout.ms must be at least linger.ms \+ request.timeout.ms"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(keywords: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        runnel.Producer("localhost:9092", **keywords)  # type: ignore[arg-type]
+        tailrace.Producer("localhost:9092", **keywords)  # type: ignore[arg-type]
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
@@ -76,16 +76,16 @@ def test_a_level_counts_only_for_its_own_codec() -> None:
     ("settings", "complaint"),
     [
         ({"group_id": ""}, "group.id: must be a name of at least one character"),
-        ({"session_timeout_ms": 9000}, "session.timeout.ms means nothing without group.id"),
-        ({"enable_auto_commit": True}, "enable.auto.commit means nothing without group.id"),
+        ({"session_timeout_ms": 9000}, "session.timeout.ms has no effect without group.id"),
+        ({"enable_auto_commit": True}, "enable.auto.commit has no effect without group.id"),
         ({"group_id": "g", "group_protocol": "newest"}, "group.protocol: must be one of classic, consumer"),
         (
             {"group_id": "g", "group_protocol": "consumer", "session_timeout_ms": 9000},
-            "session.timeout.ms means nothing with group.protocol=consumer, where the coordinator decides",
+            "session.timeout.ms has no effect with group.protocol=consumer, where the coordinator decides",
         ),
         (
             {"group_id": "g", "partition_assignment_strategy": "range", "group_remote_assignor": "uniform"},
-            "group.remote.assignor means nothing with group.protocol=classic, where the members decide",
+            "group.remote.assignor has no effect with group.protocol=classic, where the members decide",
         ),
         (
             {"group_id": "g", "partition_assignment_strategy": "range,fair"},

@@ -1,26 +1,26 @@
 """Finding brokers and leaders, and trying again."""
 
 import asyncio
+import gc
 import uuid
 
 import pytest
+from tests.unit.client.scripted_broker import answer_versions, frame, scripted_broker
 
-from runnel.client.address import Address
-from runnel.client.cluster import Cluster
-from runnel.client.error import BootstrapError, BrokerUnavailable, RequestTimeout
-from runnel.client.fetch import FetchOptions, build_fetch
-from runnel.client.metadata import ClusterView, Partition, Topic, read_metadata
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.frame import RequestHeader
-from runnel.protocol.messages.metadata import (
+from tailrace.client.address import Address
+from tailrace.client.cluster import Cluster
+from tailrace.client.error import BootstrapError, BrokerUnavailable, RequestTimeout
+from tailrace.client.fetch.request import FetchOptions, build_fetch
+from tailrace.client.metadata import ClusterView, Partition, Topic, read_metadata
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.frame import RequestHeader
+from tailrace.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from runnel.testing import Broker
-
-from .scripted_broker import answer_versions, frame, scripted_broker
+from tailrace.testing import Broker
 
 NOBODY = Address("127.0.0.1", 1)
 
@@ -60,10 +60,10 @@ def test_an_unknown_topic_is_an_error_after_a_while(bootstrap: str, topic: str) 
     asyncio.run(run())
 
 
-def test_a_partition_that_is_not_there_is_named(runnel_broker: Broker, topic: str) -> None:
+def test_a_partition_that_is_not_there_is_named(tailrace_broker: Broker, topic: str) -> None:
     async def run() -> None:
-        runnel_broker.create_topic(topic, partitions=2)
-        async with quick(runnel_broker.bootstrap_servers) as cluster:
+        tailrace_broker.create_topic(topic, partitions=2)
+        async with quick(tailrace_broker.bootstrap_servers) as cluster:
             assert await cluster.leader_id(topic, 1) == 1
             with pytest.raises(ApiError, match="has 2 partitions, none with the number 2"):
                 await cluster.leader_id(topic, 2)
@@ -71,12 +71,12 @@ def test_a_partition_that_is_not_there_is_named(runnel_broker: Broker, topic: st
     asyncio.run(run())
 
 
-def test_what_is_known_is_not_asked_again_until_it_is_forgotten(runnel_broker: Broker, topic: str) -> None:
+def test_what_is_known_is_not_asked_again_until_it_is_forgotten(tailrace_broker: Broker, topic: str) -> None:
     async def run() -> None:
-        runnel_broker.create_topic(topic)
-        async with quick(runnel_broker.bootstrap_servers) as cluster:
+        tailrace_broker.create_topic(topic)
+        async with quick(tailrace_broker.bootstrap_servers) as cluster:
             await cluster.topic(topic)
-            fault = runnel_broker.inject("METADATA", error="UNKNOWN_SERVER_ERROR")
+            fault = tailrace_broker.inject("METADATA", error="UNKNOWN_SERVER_ERROR")
             await cluster.topic(topic)
             assert fault.hits == 0
             cluster.forget(topic)
@@ -120,7 +120,7 @@ def test_a_broker_that_comes_back_is_connected_to_again(topic: str) -> None:
             async with quick(broker.bootstrap_servers) as cluster:
                 await asyncio.to_thread(broker.restart)
                 # The old connection is dead, which the first request finds out.
-                view = await cluster.retry(lambda: cluster.refresh([]), timeout_ms=5_000)
+                view = await cluster.retry(lambda: cluster.refresh([]), timeout_ms=60_000)
                 assert list(view.nodes) == [1]
 
     asyncio.run(run())
@@ -149,7 +149,7 @@ def test_those_who_need_a_connection_at_the_same_time_share_it() -> None:
             await cluster.close_lane("other")
             assert not connection.is_open
             assert (await cluster.connection(5)).is_open
-            with pytest.raises(BrokerUnavailable, match="broker 6 is not known"):
+            with pytest.raises(BrokerUnavailable, match="broker 6 is not in the cluster's metadata"):
                 await cluster.connection(6)
 
     asyncio.run(run())
@@ -195,3 +195,22 @@ def test_a_fetch_says_which_leader_it_is_meant_for() -> None:
     topic = Topic("t", uuid.uuid4(), False, (Partition(0, 1, 7, (1, 2), (1, 2)),))
     (asked,) = build_fetch(topic, {0: 5, 9: 6}, FetchOptions()).topics
     assert [(each.partition, each.current_leader_epoch) for each in asked.partitions] == [(0, 7), (9, -1)]
+
+
+def test_a_connection_attempt_whose_callers_are_cancelled_fails_in_silence() -> None:
+    """asyncio reported "Task exception was never retrieved" when a client was stopped while it connected in vain."""
+
+    async def run() -> list[str]:
+        reports: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context["message"]))
+        cluster = Cluster(str(NOBODY))
+        caller = asyncio.create_task(cluster.refresh([]))
+        await asyncio.sleep(0)
+        (attempt,) = asyncio.all_tasks() - {caller, asyncio.current_task()}
+        caller.cancel()
+        await asyncio.wait([caller, attempt])
+        del cluster, caller, attempt
+        gc.collect()
+        return reports
+
+    assert asyncio.run(run()) == []

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.unit.client.scripted_broker import Answer, answer_versions, frame, scripted_broker
 
-from runnel.client.address import Address
-from runnel.client.connection import Connection
-from runnel.client.error import BrokerUnavailable, RequestTimeout
-from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
-from runnel.protocol.frame import RequestHeader
-from runnel.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
-from runnel.protocol.messages.cluster import DescribeClusterRequest
-from runnel.protocol.messages.fetch import FetchRequest
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataResponse
-
-from .scripted_broker import Answer, answer_versions, frame, scripted_broker
+from tailrace.client.address import Address
+from tailrace.client.connection import Connection
+from tailrace.client.error import BrokerUnavailable, RequestTimeout
+from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from tailrace.protocol.frame import RequestHeader
+from tailrace.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from tailrace.protocol.messages.cluster import DescribeClusterRequest
+from tailrace.protocol.messages.fetch import FetchRequest
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
 async def ask(connection: Connection, timeout_ms: float | None = None) -> MetadataResponse:
@@ -149,7 +148,7 @@ def test_a_peer_that_hangs_up_is_noticed() -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Kafka broker"),
         (b"\xff\xff\xff\xff", "Kafka broker"),
         (b"\0\0\0\0", "Kafka broker"),
-        (b"\0\0\0\2ab", "nobody asked"),
+        (b"\0\0\0\2ab", "a reply without a request"),
         (b"\0\0\0\4\0\0\0\x63", "instead of"),
         (b"\0\0\0\5\0\0\0\2\0", "ends early"),
     ],

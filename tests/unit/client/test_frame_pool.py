@@ -1,7 +1,7 @@
 """Memory for replies is used again, and never while somebody looks at it."""
 
-from runnel.base.limits import FRAME_POOL_BYTES_MAX
-from runnel.client.frame_pool import FramePool
+from tailrace.base.limits import FRAME_POOL_BYTES_MAX
+from tailrace.client.frame_pool import FramePool
 
 MIB = 1024 * 1024
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-import runnel
-from runnel.records.murmur2 import partition_for_key
+import tailrace
+from tailrace.records.murmur2 import partition_for_key
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -37,7 +37,7 @@ def test_confluent_reads_what_this_client_writes(bootstrap: str, make_topic: Cal
     pa = pytest.importorskip("pyarrow")
     topic = make_topic(3)
     rows = [(key, b"%03d" % index) for index, key in enumerate(KEYS)]
-    with runnel.Producer(bootstrap, compression_type=codec) as producer:
+    with tailrace.Producer(bootstrap, compression_type=codec) as producer:
         for key, value in rows:
             producer.send(topic, value, key, HEADERS, timestamp_ms=5)
         table = pa.table({"key": [key for key, _ in rows], "value": [b"t" + value for _, value in rows]})
@@ -59,7 +59,7 @@ def test_this_client_reads_what_confluent_writes(bootstrap: str, make_topic: Cal
     for index, key in enumerate(KEYS):
         writer.produce(topic, b"%03d" % index, key, headers=HEADERS, timestamp=5)
     assert writer.flush(20) == 0
-    with runnel.Consumer(bootstrap, auto_offset_reset="earliest").subscribe(topic) as consumer:
+    with tailrace.Consumer(bootstrap, auto_offset_reset="earliest").subscribe(topic) as consumer:
         records = [next(consumer) for _ in KEYS]
     # The partition that librdkafka's murmur2 chose is the one that ours chooses; null and empty keys differ there.
     found = {record.value: (record.key, record.partition, record.headers, record.timestamp_ms) for record in records}
@@ -67,7 +67,7 @@ def test_this_client_reads_what_confluent_writes(bootstrap: str, make_topic: Cal
         got_key, partition, headers, timestamp_ms = found[b"%03d" % index]
         assert (got_key, headers, timestamp_ms) == (key, tuple(HEADERS), 5)
         assert partition == partition_for_key(key, 3) or not key
-    table = runnel.read_table(bootstrap, topic, columns=["value", "key"])
+    table = tailrace.read_table(bootstrap, topic, columns=["value", "key"])
     assert dict(zip(table["value"].to_pylist(), table["key"].to_pylist(), strict=True)) == {
         value: row[0] for value, row in found.items()
     }

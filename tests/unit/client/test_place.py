@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runnel.client.offset import EARLIEST, LATEST
-from runnel.client.place import Place, PlaceName, read_place, read_reset
+from tailrace.client.offset import EARLIEST, LATEST
+from tailrace.client.place import Place, PlaceName, read_place, read_reset
 
 MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENT_MS = 1_772_366_400_000
@@ -41,7 +41,7 @@ def test_what_names_no_place_is_refused_with_what_does(name: PlaceName) -> None:
 
 @pytest.mark.parametrize("name", [None, True, 1.5])
 def test_other_types_are_refused(name: object) -> None:
-    with pytest.raises(TypeError, match="no place in a log"):
+    with pytest.raises(TypeError, match="not a place in a log"):
         read_place(name)  # type: ignore[arg-type]
 
 

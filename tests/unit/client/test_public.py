@@ -1,32 +1,35 @@
-"""What `import runnel` offers, and how little it loads."""
+"""What `import tailrace` offers, and how little it loads."""
 
 import subprocess
 import sys
 
 import pytest
 
-import runnel
+import tailrace
 
 
 def test_every_name_is_there() -> None:
-    names = [name for name in dir(runnel) if not name.startswith("_")]
+    names = [name for name in dir(tailrace) if not name.startswith("_")]
     assert {"Admin", "Consumer", "Producer", "aio", "read_table", "ApiError", "NewTopic"} <= set(names)
     for name in names:
-        assert getattr(runnel, name) is not None
-    for name in runnel.aio.__all__:
-        assert getattr(runnel.aio, name).__doc__
+        assert getattr(tailrace, name) is not None
+    for name in tailrace.aio.__all__:
+        assert getattr(tailrace.aio, name).__doc__
 
 
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Produser'"):
-        _ = runnel.Produser  # type: ignore[attr-defined]
+        _ = tailrace.Produser
 
 
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [
-        ("import runnel", ["asyncio", "runnel.client", "pyarrow"]),
-        ("import runnel; runnel.Producer; runnel.Consumer; runnel.Admin; runnel.aio", ["pyarrow", "runnel.server"]),
+        ("import tailrace", ["asyncio", "tailrace.client", "pyarrow"]),
+        (
+            "import tailrace; tailrace.Producer; tailrace.Consumer; tailrace.Admin; tailrace.aio",
+            ["pyarrow", "tailrace.server"],
+        ),
     ],
 )
 def test_nothing_is_loaded_before_it_is_used(statement: str, unwanted: list[str]) -> None:

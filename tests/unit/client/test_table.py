@@ -1,15 +1,14 @@
-"""Tables in and out of topics, through both faces, with a Runnel broker or Apache Kafka."""
+"""Tables in and out of topics, through both faces, with a Tailrace broker or Apache Kafka."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from tests.unit.client.face import Face
 
-import runnel
-from runnel.records.murmur2 import partition_for_key
-
-from .face import Face
+import tailrace
+from tailrace.records.murmur2 import partition_for_key
 
 pa = pytest.importorskip("pyarrow")
 
@@ -32,7 +31,7 @@ def test_a_table_comes_back_as_it_went(bootstrap: str, make_topic: MakeTopic, fa
     with face.producer(bootstrap, batch_size=10_000, compression_type=codec) as producer:
         delivery = producer.send_table(topic, table).result(20)
         assert delivery == (topic, 3000, {0: (3000, 0, 2999)})
-    found = runnel.read_table(bootstrap, topic)
+    found = tailrace.read_table(bootstrap, topic)
     assert found.select(table.column_names) == table
     assert found["offset"].to_pylist() == list(range(3000))
     assert set(found["topic"].to_pylist()) == {topic}
@@ -49,7 +48,7 @@ def test_keys_and_partitions_choose_where_rows_go(bootstrap: str, make_topic: Ma
     with face.producer(bootstrap) as producer:
         producer.send_table(topic, pa.table({"key": keys, "value": numbers})).result(20)
         producer.send_table(topic, pa.table({"key": keys, "value": numbers, "partition": named})).result(20)
-    found = runnel.read_table(bootstrap, topic, columns=["partition", "key", "value"]).to_pylist()
+    found = tailrace.read_table(bootstrap, topic, columns=["partition", "key", "value"]).to_pylist()
     for partition in range(4):
         mine = [row for row in found if row["partition"] == partition]
         by_key = [index for index, key in enumerate(keys) if partition_for_key(key, 4) == partition]
@@ -82,7 +81,7 @@ def test_records_and_tables_keep_their_order(bootstrap: str, make_topic: MakeTop
         for turn in range(5):
             producer.send(topic, b"%d" % (turn * 101))
             producer.send_table(topic, pa.table({"value": [str(turn * 101 + 1 + index) for index in range(100)]}))
-    found = runnel.read_table(bootstrap, topic, columns=["value"])["value"].to_pylist()
+    found = tailrace.read_table(bootstrap, topic, columns=["value"])["value"].to_pylist()
     assert [int(value) for value in found] == list(range(505))
 
 
@@ -92,7 +91,7 @@ def test_a_table_in_many_forms(bootstrap: str, make_topic: MakeTopic, face: Face
     with face.producer(bootstrap) as producer:
         for form in (table, table.to_batches()[0], pa.concat_tables([table[:1], table[1:]]), table[:0]):
             producer.send_table(topic, form).result(20)
-    assert runnel.read_table(bootstrap, topic)["value"].to_pylist() == [b"a", b"b"] * 3
+    assert tailrace.read_table(bootstrap, topic)["value"].to_pylist() == [b"a", b"b"] * 3
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_a_table_in_many_forms(bootstrap: str, make_topic: MakeTopic, face: Face
         ({"value": [1.5]}, TypeError, "column 'value' is double"),
         ({"value": [b"v"], "key": [1]}, TypeError, "column 'key' is int64"),
         ({"value": [b"v"], "partition": ["0"]}, TypeError, "column 'partition' is string"),
-        ({"value": [b"v"], "partition": [9]}, runnel.ApiError, "has 1 partitions, none with the number 9"),
+        ({"value": [b"v"], "partition": [9]}, tailrace.ApiError, "has 1 partitions, none with the number 9"),
     ],
 )
 def test_a_table_that_is_none_is_refused(
@@ -113,7 +112,7 @@ def test_a_table_that_is_none_is_refused(
     with face.producer(bootstrap) as producer:
         with pytest.raises(error, match=words):
             producer.send_table(topic, pa.table(columns))
-        with pytest.raises(TypeError, match="list is no Arrow table"):
+        with pytest.raises(TypeError, match="list is not an Arrow table"):
             producer.send_table(topic, [1])
         assert producer.send_table(topic, pa.table({"value": [b"v"]})).result(20).record_count == 1
 
@@ -125,21 +124,21 @@ def test_a_batch_of_rows_that_the_topic_finds_too_large_is_split(
     with face.producer(bootstrap, batch_size=20_000) as producer:
         table = pa.table({"value": [b"%03d" % index * 30 for index in range(200)]})
         assert producer.send_table(topic, table).result(20).record_count == 200
-        with pytest.raises(runnel.ApiError, match=r"max\.message\.bytes"):
+        with pytest.raises(tailrace.ApiError, match=r"max\.message\.bytes"):
             producer.send_table(topic, pa.table({"value": [b"x" * 3000]})).result(20)
-    assert runnel.read_table(bootstrap, topic)["value"].to_pylist() == table["value"].to_pylist()
+    assert tailrace.read_table(bootstrap, topic)["value"].to_pylist() == table["value"].to_pylist()
 
 
 def test_a_table_is_read_between_places(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
-    with runnel.Producer(bootstrap) as producer:
+    with tailrace.Producer(bootstrap) as producer:
         for partition in range(2):
             for index in range(10):
                 at_ms = 1_700_000_000_000 + index
                 producer.send(topic, b"%d" % index, partition=partition, timestamp_ms=at_ms)
 
     def read(**places: object) -> list[tuple[int, int]]:
-        table = runnel.read_table(bootstrap, topic, columns=["partition", "offset"], **places)  # type: ignore[arg-type]
+        table = tailrace.read_table(bootstrap, topic, columns=["partition", "offset"], **places)  # type: ignore[arg-type]
         return [(row["partition"], row["offset"]) for row in table.to_pylist()]
 
     everything = [(partition, offset) for partition in range(2) for offset in range(10)]
@@ -154,27 +153,27 @@ def test_a_table_is_read_between_places(bootstrap: str, make_topic: MakeTopic) -
 
 
 def test_what_cannot_be_read_is_refused(bootstrap: str, make_topic: MakeTopic, topic: str) -> None:
-    with pytest.raises(runnel.ApiError, match=f"UNKNOWN_TOPIC_OR_PARTITION: topic {topic}"):
-        runnel.read_table(bootstrap, topic)
+    with pytest.raises(tailrace.ApiError, match=f"UNKNOWN_TOPIC_OR_PARTITION: topic {topic}"):
+        tailrace.read_table(bootstrap, topic)
     make_topic()
     with pytest.raises(ValueError, match="records have no column 'values'"):
-        runnel.read_table(bootstrap, topic, columns=["values"])
-    with pytest.raises(ValueError, match="no place in a log"):
-        runnel.read_table(bootstrap, topic, start="yesterday")
-    with pytest.raises(runnel.ApiError, match="none with the number 3"):
-        runnel.read_table(bootstrap, topic, partitions=[3])
-    assert runnel.read_table(bootstrap, topic).num_rows == 0
+        tailrace.read_table(bootstrap, topic, columns=["values"])
+    with pytest.raises(ValueError, match="not a place in a log"):
+        tailrace.read_table(bootstrap, topic, start="yesterday")
+    with pytest.raises(tailrace.ApiError, match="none with the number 3"):
+        tailrace.read_table(bootstrap, topic, partitions=[3])
+    assert tailrace.read_table(bootstrap, topic).num_rows == 0
 
 
 def test_what_was_not_handed_out_is_read_later(
     bootstrap: str, make_topic: Callable[..., str], face: Face, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever stopped in the middle of what a fetch had brought lost the rest: the next batches began behind it."""
-    arrow_decode = pytest.importorskip("runnel.records.arrow_decode")
+    arrow_decode = pytest.importorskip("tailrace.records.arrow.decode")
     small = partial(arrow_decode.ColumnDecoder, chunk_bytes_max=1)  # a batch for each that was produced
     monkeypatch.setattr(arrow_decode, "ColumnDecoder", small)
     topic = make_topic()
-    with runnel.Producer(bootstrap, linger_ms=0) as producer:
+    with tailrace.Producer(bootstrap, linger_ms=0) as producer:
         for number in range(6):
             producer.send(topic, b"%d" % number).result(20)
     with face.consumer(bootstrap).assign([(topic, 0, 0)]) as consumer:
@@ -188,5 +187,5 @@ def test_what_was_not_handed_out_is_read_later(
 
 
 def test_a_table_belongs_to_no_group() -> None:
-    with pytest.raises(runnel.ConfigError, match="a table is read from where you say, and belongs to no group"):
-        runnel.read_table("127.0.0.1:1", "t", group_id="g")
+    with pytest.raises(tailrace.ConfigError, match="read_table reads the given range and has no group"):
+        tailrace.read_table("127.0.0.1:1", "t", group_id="g")

@@ -5,18 +5,20 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from runnel.client.admin import Admin, NewTopic
-from runnel.client.cluster import Cluster
-from runnel.client.error import DeliveryTimeout
-from runnel.client.fetch import FetchOptions
-from runnel.client.isolation import Isolation
-from runnel.client.offset import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from runnel.client.reader import Reader
-from runnel.client.writer import ACKS_ALL, ACKS_NONE, Delivery, Writer
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.compression import Compression
-from runnel.records.record import Record
-from runnel.testing import Broker
+from tailrace.base.sentinel import ACKS_ALL
+from tailrace.client.admin.core import Admin, NewTopic
+from tailrace.client.cluster import Cluster
+from tailrace.client.error import DeliveryTimeout
+from tailrace.client.fetch.isolation import Isolation
+from tailrace.client.fetch.reader import Reader
+from tailrace.client.fetch.request import FetchOptions
+from tailrace.client.offset import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from tailrace.client.produce.request import ACKS_NONE
+from tailrace.client.produce.writer import Delivery, Writer
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.compression import Compression
+from tailrace.records.record import Record
+from tailrace.testing import Broker
 
 START_MS = 1_700_000_000_000
 
@@ -73,7 +75,7 @@ def test_records_come_back_as_they_went(bootstrap: str, topic: str, compression:
 
 
 def test_keys_choose_the_partition_and_order_is_kept_within_it(bootstrap: str, topic: str) -> None:
-    from runnel.records.murmur2 import partition_for_key
+    from tailrace.records.murmur2 import partition_for_key
 
     async def run() -> None:
         async with quick(bootstrap) as cluster:
@@ -212,11 +214,11 @@ def test_a_partition_that_is_not_there_is_refused(bootstrap: str, topic: str) ->
 
 @pytest.mark.parametrize("fault", [{"error": "NOT_LEADER_OR_FOLLOWER"}, {"drop": True}], ids=["error", "drop"])
 @pytest.mark.parametrize("api", ["PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA"])
-def test_what_passes_is_waited_for(runnel_broker: Broker, topic: str, api: str, fault: dict[str, object]) -> None:
+def test_what_passes_is_waited_for(tailrace_broker: Broker, topic: str, api: str, fault: dict[str, object]) -> None:
     async def run() -> None:
-        async with quick(runnel_broker.bootstrap_servers) as cluster:
+        async with quick(tailrace_broker.bootstrap_servers) as cluster:
             await create(cluster, topic)
-            injected = runnel_broker.inject(api, count=2, **fault)  # type: ignore[arg-type]
+            injected = tailrace_broker.inject(api, count=2, **fault)  # type: ignore[arg-type]
             async with Writer(cluster, linger_ms=0) as writer:
                 for index in range(20):
                     await writer.send(topic, None, b"%d" % index)
@@ -227,19 +229,19 @@ def test_what_passes_is_waited_for(runnel_broker: Broker, topic: str, api: str, 
     asyncio.run(run())
 
 
-def test_what_does_not_pass_in_time_is_an_error(runnel_broker: Broker, topic: str) -> None:
+def test_what_does_not_pass_in_time_is_an_error(tailrace_broker: Broker, topic: str) -> None:
     async def run() -> None:
         deliveries: list[Delivery] = []
-        async with quick(runnel_broker.bootstrap_servers) as cluster:
+        async with quick(tailrace_broker.bootstrap_servers) as cluster:
             await create(cluster, topic)
-            refusals = runnel_broker.inject("PRODUCE", error="NOT_ENOUGH_REPLICAS", count=None)
-            runnel_broker.inject("FETCH", error="NOT_LEADER_OR_FOLLOWER", count=None)
+            tailrace_broker.inject("PRODUCE", error="NOT_ENOUGH_REPLICAS", count=None)
+            tailrace_broker.inject("FETCH", error="NOT_LEADER_OR_FOLLOWER", count=None)
             for timeout_ms in (1_000, 5_000, 25_000, 60_000):
                 writer = Writer(cluster, delivery_timeout_ms=timeout_ms, on_delivery=deliveries.append)
                 with pytest.raises((ApiError, DeliveryTimeout)) as caught:
                     async with writer:
                         await writer.send(topic, None, b"x")
-                if refusals.hits:  # on a busy machine there may be none before the time is over
+                if isinstance(caught.value, ApiError):  # on a busy machine the time may end before the first refusal
                     break
             assert isinstance(caught.value, ApiError)
             assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -252,11 +254,11 @@ def test_what_does_not_pass_in_time_is_an_error(runnel_broker: Broker, topic: st
     asyncio.run(run())
 
 
-def test_a_refused_record_stops_the_writer(runnel_broker: Broker, topic: str) -> None:
+def test_a_refused_record_stops_the_writer(tailrace_broker: Broker, topic: str) -> None:
     async def run() -> None:
-        async with quick(runnel_broker.bootstrap_servers) as cluster:
+        async with quick(tailrace_broker.bootstrap_servers) as cluster:
             await create(cluster, topic)
-            runnel_broker.inject("PRODUCE", error="TOPIC_AUTHORIZATION_FAILED")
+            tailrace_broker.inject("PRODUCE", error="TOPIC_AUTHORIZATION_FAILED")
             async with Writer(cluster, linger_ms=0) as writer:
                 await writer.send(topic, None, b"refused")
                 with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED"):
@@ -273,7 +275,7 @@ def test_a_reader_and_a_writer_survive_a_restart(topic: str) -> None:
         with Broker() as broker:
             async with quick(broker.bootstrap_servers) as cluster:
                 await create(cluster, topic)
-                async with asyncio.timeout(30), Reader(cluster, topic) as reader, Writer(cluster) as writer:
+                async with asyncio.timeout(60), Reader(cluster, topic) as reader, Writer(cluster) as writer:
                     await reader.seek_to_time(EARLIEST)
                     await writer.send(topic, None, b"before")
                     assert [record.value for record in (await anext(reader)).records()] == [b"before"]

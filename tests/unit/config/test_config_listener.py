@@ -2,8 +2,8 @@
 
 import pytest
 
-from runnel.config import BrokerConfig, ConfigError
-from runnel.config.listener import Endpoint, parse_listeners, parse_protocol_map
+from tailrace.config import BrokerConfig, ConfigError
+from tailrace.config.listener import Endpoint, parse_listeners, parse_protocol_map
 
 PROTOCOLS = parse_protocol_map("map", "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT")
 
@@ -62,16 +62,89 @@ def test_a_listener_name_needs_a_protocol() -> None:
     assert "no security protocol is defined for listener INSIDE" in refusal(listeners="INSIDE://:9092").message
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_security_protocols_are_refused_by_name(protocol: str) -> None:
-    message = refusal(listeners=f"{protocol}://:9092").message
-    assert f"uses {protocol}, which Runnel does not support yet" in message
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_listener_with_tls_needs_a_key(protocol: str) -> None:
+    options = {"listeners": f"{protocol}://:9092", "sasl.enabled.mechanisms": "PLAIN"}
+    with pytest.raises(ConfigError, match=f"{protocol}://:9092 uses TLS and has no key; set ssl.keystore.location"):
+        BrokerConfig(options)
+    BrokerConfig({**options, "ssl.keystore.location": "/keys.pem"})
+    BrokerConfig({**options, f"listener.name.{protocol.lower()}.ssl.keystore.key": "a key"})
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_listener_with_sasl_needs_a_mechanism(protocol: str) -> None:
+    options = {"listeners": f"{protocol}://:9092", "ssl.keystore.location": "/keys.pem"}
+    with pytest.raises(ConfigError, match=f"{protocol}://:9092 uses SASL and has no mechanism"):
+        BrokerConfig(options)
+    BrokerConfig({**options, "sasl.enabled.mechanisms": "SCRAM-SHA-512"})
 
 
 def test_a_protocol_is_judged_after_the_map() -> None:
     options = {"listeners": "INSIDE://:9092", "listener.security.protocol.map": "INSIDE:SSL"}
-    with pytest.raises(ConfigError, match="INSIDE://:9092 uses SSL"):
+    with pytest.raises(ConfigError, match="INSIDE://:9092 uses TLS"):
         BrokerConfig(options)
+
+
+def test_kerberos_is_refused_by_name() -> None:
+    assert "GSSAPI (Kerberos) is not supported; use PLAIN" in refusal(sasl_enabled_mechanisms="GSSAPI,PLAIN").message
+    assert "GSSAPI (Kerberos) is not supported" in refusal(sasl_kerberos_service_name="kafka").message
+
+
+# --- options of one listener
+
+TWO = {"listeners": "INSIDE://:1,OUTSIDE://:2", "listener.security.protocol.map": "INSIDE:SASL_SSL,OUTSIDE:SASL_SSL"}
+SECURE = {**TWO, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256", "ssl.keystore.location": "/all.pem"}
+
+
+def test_a_listener_may_have_an_option_for_itself() -> None:
+    config = BrokerConfig({**SECURE, "listener.name.outside.ssl.keystore.location": "/outside.pem"})
+    inside, outside = (config.listener_security(listener) for listener in config.broker_listeners)
+    assert inside.value(BrokerConfig.ssl_keystore_location) == "/all.pem"
+    assert outside.value(BrokerConfig.ssl_keystore_location) == "/outside.pem"
+    assert outside.name(BrokerConfig.ssl_keystore_location) == "listener.name.outside.ssl.keystore.location"
+    assert inside.values() != outside.values()
+
+
+def test_a_mechanism_of_a_listener_may_have_an_option_for_itself() -> None:
+    name = "listener.name.inside.scram-sha-256.connections.max.reauth.ms"
+    config = BrokerConfig({**SECURE, "connections.max.reauth.ms": "5", name: "7"})
+    inside, outside = (config.listener_security(listener) for listener in config.broker_listeners)
+    option = BrokerConfig.connections_max_reauth_ms
+    assert inside.value(option, "SCRAM-SHA-256") == 7
+    assert [inside.value(option, "PLAIN"), inside.value(option), outside.value(option, "SCRAM-SHA-256")] == [5, 5, 5]
+
+
+def test_a_secret_of_a_listener_is_not_shown() -> None:
+    name = "listener.name.inside.plain.sasl.jaas.config"
+    config = BrokerConfig({**SECURE, name: "hunter2"})
+    (entry,) = [entry for entry in config.entries() if entry.name == name]
+    assert (entry.value, entry.is_sensitive) == (None, True)
+    assert "hunter2" not in repr([*config.entries()])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("listener.name.elsewhere.ssl.client.auth", "elsewhere is not one of the listeners INSIDE, OUTSIDE"),
+        ("listener.name.inside.num.partitions", "not among the options that a listener may have for itself"),
+        ("listener.name.inside.ssl.client.auth", "must be one of none, requested, required"),
+        ("listener.name.ssl.client.auth", "not among the options that a listener may have for itself"),
+    ],
+)
+def test_a_bad_option_of_a_listener_is_refused_by_name(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        BrokerConfig({**SECURE, name: "maybe" if "inside.ssl" in name else "none"})
+    assert caught.value.name == name
+
+
+def test_an_option_of_a_listener_can_change_while_the_broker_runs() -> None:
+    name = "listener.name.inside.ssl.keystore.location"
+    config = BrokerConfig(SECURE).with_dynamic({name: "/new.pem"}, {})
+    inside, _ = (config.listener_security(listener) for listener in config.broker_listeners)
+    assert inside.value(BrokerConfig.ssl_keystore_location) == "/new.pem"
+
+
+# --- protocols
 
 
 @pytest.mark.parametrize("text", ["INSIDE", "INSIDE:", ":SSL", "INSIDE:TLS", "A:SSL,A:SSL"])
@@ -97,7 +170,7 @@ def test_controller_listeners_are_not_opened_and_it_is_said() -> None:
         }
     )
     assert config.broker_listeners == (Endpoint("PLAINTEXT", "", 9092),)
-    assert config.notices == ("listener CONTROLLER://:9093 is not opened: Runnel has no controller listeners",)
+    assert config.notices == ("listener CONTROLLER://:9093 is not opened: Tailrace has no controller listeners",)
 
 
 def test_some_listener_must_be_left_for_clients() -> None:
@@ -143,10 +216,11 @@ def test_the_inter_broker_listener_must_be_opened() -> None:
     assert BrokerConfig({**options, "inter.broker.listener.name": "b"}).inter_broker_listener.name == "B"
 
 
-def test_brokers_speak_only_plaintext_to_each_other() -> None:
-    options = {"listeners": "PLAINTEXT://:1,INSIDE://:2", "listener.security.protocol.map": "INSIDE:SASL_SSL"}
-    with pytest.raises(ConfigError) as caught:
-        BrokerConfig({**options, "inter.broker.listener.name": "INSIDE"})
-    assert caught.value.name == "inter.broker.listener.name"
-    assert "INSIDE uses SASL_SSL, but brokers speak only PLAINTEXT to each other yet" in caught.value.message
-    assert "name a PLAINTEXT listener that only brokers can reach" in caught.value.message
+def test_brokers_use_the_first_listener_with_their_protocol() -> None:
+    options = {**SECURE, "listeners": "PLAINTEXT://:1,INSIDE://:2,OUTSIDE://:3"}
+    assert BrokerConfig(options).inter_broker_listener.name == "PLAINTEXT"
+    assert (
+        BrokerConfig({**options, "security.inter.broker.protocol": "SASL_SSL"}).inter_broker_listener.name == "INSIDE"
+    )
+    named = {**options, "inter.broker.listener.name": "OUTSIDE"}
+    assert BrokerConfig(named).inter_broker_listener.name == "OUTSIDE"

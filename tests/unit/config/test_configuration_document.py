@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from runnel.config.broker import broker_options
-from runnel.config.document import main, render
-from runnel.config.refusal import BROKER_REFUSAL_PREFIXES, BROKER_REFUSALS, TOPIC_REFUSALS
-from runnel.config.topic import TopicConfig
+from tailrace.config.broker import broker_options
+from tailrace.config.document import main, render
+from tailrace.config.refusal import BROKER_REFUSAL_PREFIXES, BROKER_REFUSALS, TOPIC_REFUSALS
+from tailrace.config.topic import TopicConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "CONFIGURATION.md"
 
 
 def test_the_page_is_fresh() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m runnel.config.document docs/CONFIGURATION.md"
+    assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m tailrace.config.document docs/CONFIGURATION.md"
 
 
 def test_the_page_names_everything() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from runnel.config.alter import Alteration, AlterOperation, alter_group_overrides
-from runnel.config.broker import BrokerConfig
-from runnel.config.configuration import ConfigSource
-from runnel.config.error import ConfigError
-from runnel.config.group import GroupConfig
+from tailrace.config.alter import Alteration, AlterOperation, alter_group_overrides
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.configuration import ConfigSource
+from tailrace.config.error import ConfigError
+from tailrace.config.group import GroupConfig
 
 BROKER = BrokerConfig({"group.consumer.session.timeout.ms": "50000"})
 
@@ -70,7 +70,7 @@ def test_the_values_at_the_bounds_are_fine() -> None:
             {"heartbeat.interval.ms": "46000", "max.heartbeat.interval.ms": "46000"},
             "heartbeat.interval.ms must be less than group.consumer.session.timeout.ms",
         ),
-        ({"assignors": "uniform,org.example.Mine"}, "not an assignor that Runnel has"),
+        ({"assignors": "uniform,org.example.Mine"}, "not a supported assignor"),
         ({"assignors": ""}, "a list of different ones"),
         ({"migration.policy": "sideways"}, "one of bidirectional"),
     ],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runnel.config import BrokerConfig, ConfigError, TopicConfig, load_broker_config
+from tailrace.config import BrokerConfig, ConfigError, TopicConfig, load_broker_config
 
 KRAFT = """
 process.roles=broker,controller
@@ -119,5 +119,5 @@ def test_a_zookeeper_era_file_names_the_zookeeper_of_its_cluster(tmp_path: Path)
 
 def test_a_broker_of_a_quorum_elsewhere_is_refused(tmp_path: Path) -> None:
     text = KRAFT.replace("process.roles=broker,controller", "process.roles=broker")
-    with pytest.raises(ConfigError, match="brokers that belong together share a ZooKeeper"):
+    with pytest.raises(ConfigError, match="the brokers of a cluster share a ZooKeeper"):
         load(tmp_path, text)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from runnel.config import ConfigError, InvalidConfigError, load_broker_config
-from runnel.config.broker import broker_options
-from runnel.config.load import RESERVED_VARIABLES, environment_name
+from tailrace.config import ConfigError, InvalidConfigError, load_broker_config
+from tailrace.config.broker import broker_options
+from tailrace.config.load import RESERVED_VARIABLES, environment_name
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_overrides_go_before_the_environment_before_the_file_before_the_default(file: Path) -> None:
-    environment = {"RUNNEL_LOG_RETENTION_MS": "3", "RUNNEL_NUM_PARTITIONS": "3", "HOME": "/root"}
+    environment = {"TAILRACE_LOG_RETENTION_MS": "3", "TAILRACE_NUM_PARTITIONS": "3", "HOME": "/root"}
     config = load_broker_config(file, environment, ["num.partitions=4", "node.id=4", "node.id = 5"])
     assert config.num_partitions == 4
     assert config.log_retention_ms == 3
@@ -39,9 +39,9 @@ def test_a_value_may_hold_equals_signs_and_be_empty() -> None:
 @pytest.mark.parametrize(
     ("name", "variable"),
     [
-        ("log.retention.ms", "RUNNEL_LOG_RETENTION_MS"),
-        ("listeners", "RUNNEL_LISTENERS"),
-        ("runnel.request.read.timeout.ms", "RUNNEL_REQUEST_READ_TIMEOUT_MS"),
+        ("log.retention.ms", "TAILRACE_LOG_RETENTION_MS"),
+        ("listeners", "TAILRACE_LISTENERS"),
+        ("tailrace.request.read.timeout.ms", "TAILRACE_REQUEST_READ_TIMEOUT_MS"),
     ],
 )
 def test_names_of_environment_variables(name: str, variable: str) -> None:
@@ -63,23 +63,25 @@ def test_reserved_variables_are_left_alone(variable: str) -> None:
     ("variable", "message"),
     [
         (
-            "RUNNEL_NUM_PARTITION",
-            "no option has this name (did you mean RUNNEL_NUM_PARTITIONS?)",
+            "TAILRACE_NUM_PARTITION",
+            "no option has this name (did you mean TAILRACE_NUM_PARTITIONS?)",
         ),
-        ("RUNNEL_PORT", "no option has this name"),
-        ("RUNNEL_SERVICE_HOST", "no option has this name"),
-        ("RUNNEL_log_retention_ms", "no option has this name"),
+        ("TAILRACE_PORT", "no option has this name"),
+        ("TAILRACE_SERVICE_HOST", "no option has this name"),
+        ("TAILRACE_log_retention_ms", "no option has this name"),
     ],
 )
 def test_unknown_variables_are_named_and_ignored(variable: str, message: str) -> None:
-    """Kubernetes sets variables such as RUNNEL_PORT for a service of that name, and the broker did not start."""
+    """Kubernetes sets variables such as TAILRACE_PORT for a service of that name, and the broker did not start."""
     config = load_broker_config(None, {variable: "tcp://127.0.0.1:9092"}, [])
     assert config.notices[0].startswith(f"environment variable {variable} is ignored: {message}")
 
 
 def test_an_unsupported_option_in_the_environment_says_why() -> None:
-    with pytest.raises(ConfigError, match=r"RUNNEL_QUOTA_WINDOW_NUM: quota.window.num is a Kafka option that Runnel"):
-        load_broker_config(None, {"RUNNEL_QUOTA_WINDOW_NUM": "11"}, [])
+    with pytest.raises(
+        ConfigError, match=r"TAILRACE_METRIC_REPORTERS: metric.reporters is a Kafka option that Tailrace"
+    ):
+        load_broker_config(None, {"TAILRACE_METRIC_REPORTERS": "a.B"}, [])
 
 
 def test_everything_wrong_is_told_with_its_place(tmp_path: Path) -> None:
@@ -87,15 +89,15 @@ def test_everything_wrong_is_told_with_its_place(tmp_path: Path) -> None:
     path.write_text("# first\nnum.partitions=none\n\nnum.partitons=1\n")
     with pytest.raises(InvalidConfigError) as caught:
         load_broker_config(
-            path, {"RUNNEL_LOG_ROLL_MS": "0", "RUNNEL_OOPS": "1"}, ["nonsense", "ssl.key.password=hunter2"]
+            path, {"TAILRACE_LOG_ROLL_MS": "0", "TAILRACE_OOPS": "1"}, ["nonsense", "ssl.engine.factory.class=hunter2"]
         )
     assert [problem.message for problem in caught.value.problems] == [
         "--set nonsense: must be NAME=VALUE",
         f"{path}:4: Unknown broker config name: num.partitons (did you mean num.partitions?)",
-        "--set ssl.key.password: ssl.key.password is a Kafka option that Runnel does not support: TLS, SASL and "
-        "access control are not supported yet, and starting without them would leave the broker open",
+        "--set ssl.engine.factory.class: ssl.engine.factory.class is a Kafka option that Tailrace does not support: "
+        "Tailrace does not load Java classes",
         f"{path}:2: Invalid value 'none' for num.partitions: must be a 32-bit whole number",
-        "environment variable RUNNEL_LOG_ROLL_MS: Invalid value '0' for log.roll.ms: must be at least 1",
+        "environment variable TAILRACE_LOG_ROLL_MS: Invalid value '0' for log.roll.ms: must be at least 1",
     ]
 
 
@@ -110,7 +112,7 @@ def test_a_problem_between_options_is_placed_too(tmp_path: Path) -> None:
     path.write_text("listeners=SSL://:9092\n")
     with pytest.raises(ConfigError) as caught:
         load_broker_config(path, {}, [])
-    assert caught.value.message.startswith(f"{path}:1: listeners: SSL://:9092 uses SSL")
+    assert caught.value.message.startswith(f"{path}:1: listeners: SSL://:9092 uses TLS and has no key")
 
 
 def test_a_name_set_twice_in_a_file_is_announced(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Single options: what text they take, what they refuse and how they say so."""
 
+from typing import Any
+
 import pytest
 
-from runnel.base.invariant import InvariantError
-from runnel.config.check import at_least, between, non_empty_list, one_of, only, unlimited_or_at_least
-from runnel.config.configuration import Configuration
-from runnel.config.declaration import (
+from tailrace.base.invariant import InvariantError
+from tailrace.config.check import at_least, between, non_empty_list, one_of, only, unlimited_or_at_least
+from tailrace.config.configuration import Configuration
+from tailrace.config.declaration import (
     boolean,
     double,
     integer,
@@ -16,8 +18,8 @@ from runnel.config.declaration import (
     string,
     string_list,
 )
-from runnel.config.error import ConfigError
-from runnel.config.option import Option, OptionType, render_value
+from tailrace.config.error import ConfigError
+from tailrace.config.option import Option, OptionType, render_value
 
 BOOLEAN = boolean("a.flag", True, "A flag.")
 INT = integer("an.int", 1, "A number.")
@@ -28,7 +30,7 @@ STRING = string("a.string", "x", "A text.")
 LIST = string_list("a.list", (), "A list.")
 
 
-def refusal(option: Option[object], text: str) -> str:
+def refusal(option: Option[Any], text: str) -> str:
     with pytest.raises(ConfigError) as caught:
         option.parse(text)
     assert caught.value.name == option.name

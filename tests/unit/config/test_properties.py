@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.config.properties import PropertiesError, Property, format_properties, parse_properties, read_properties
+from tailrace.config.properties import PropertiesError, Property, format_properties, parse_properties, read_properties
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

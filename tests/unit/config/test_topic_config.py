@@ -2,7 +2,7 @@
 
 import pytest
 
-from runnel.config import (
+from tailrace.config import (
     BrokerConfig,
     ConfigEntry,
     ConfigError,
@@ -12,10 +12,10 @@ from runnel.config import (
     TopicConfig,
     validate_topic_overrides,
 )
-from runnel.config.broker import broker_options
-from runnel.config.log_default import SYNONYM_FAMILIES
-from runnel.config.option import OptionType, UpdateMode
-from runnel.config.refusal import TOPIC_REFUSALS
+from tailrace.config.broker import broker_options
+from tailrace.config.log_default import SYNONYM_FAMILIES
+from tailrace.config.option import OptionType, UpdateMode
+from tailrace.config.refusal import TOPIC_REFUSALS
 
 
 def entry(config: TopicConfig, name: str) -> ConfigEntry:
@@ -24,7 +24,7 @@ def entry(config: TopicConfig, name: str) -> ConfigEntry:
 
 def refusal(name: str, text: str | None) -> str:
     with pytest.raises(ConfigError) as caught:
-        validate_topic_overrides({name: text})
+        validate_topic_overrides({name: text}, BrokerConfig())
     assert caught.value.name == name
     return caught.value.message
 
@@ -33,7 +33,10 @@ def test_defaults_are_kafkas() -> None:
     config = TopicConfig.resolve({}, BrokerConfig())
     assert {item.name: item.value for item in config.entries()} == {
         "cleanup.policy": "delete",
+        "compression.gzip.level": "-1",
+        "compression.lz4.level": "9",
         "compression.type": "producer",
+        "compression.zstd.level": "3",
         "delete.retention.ms": "86400000",
         "file.delete.delay.ms": "60000",
         "flush.messages": "9223372036854775807",
@@ -57,7 +60,52 @@ def test_defaults_are_kafkas() -> None:
         "segment.ms": "604800000",
         "unclean.leader.election.enable": "false",
     }
-    assert all(item.source is ConfigSource.DEFAULT_CONFIG and not item.read_only for item in config.entries())
+    assert not any(item.read_only for item in config.entries())
+    # The controller needs the minimum to elect leaders, so it is a default of the cluster (KIP-966).
+    not_default = {item.name: item.source for item in config.entries() if item.source != ConfigSource.DEFAULT_CONFIG}
+    assert not_default == {"min.insync.replicas": ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "retention.ms",
+        "segment.ms",
+        "segment.jitter.ms",
+        "flush.ms",
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    ],
+)
+def test_options_without_a_broker_default_of_their_own_have_no_synonyms(name: str) -> None:
+    """Kafka's answer: log.retention.ms and its like are not set, and what stands in for them is left out."""
+    config = TopicConfig.resolve({}, BrokerConfig())
+    assert entry(config, name).synonyms == ()
+    overridden = TopicConfig.resolve({name: "5" if name.endswith(".ms") else "0:1"}, BrokerConfig())
+    assert [synonym.name for synonym in entry(overridden, name).synonyms] == [name]
+
+
+def test_compression_can_be_chosen() -> None:
+    broker = BrokerConfig({"compression.type": "gzip", "compression.gzip.level": "9"})
+    inherited = TopicConfig.resolve({}, broker)
+    assert (inherited.compression_type, inherited.compression_gzip_level) == ("gzip", 9)
+    own = TopicConfig.resolve({"compression.type": "zstd", "compression.zstd.level": "-5"}, broker)
+    assert (own.compression_type, own.compression_zstd_level, own.compression_lz4_level) == ("zstd", -5, 9)
+
+
+def test_a_topic_may_never_be_cleaned_up() -> None:
+    assert TopicConfig.resolve({"cleanup.policy": ""}, BrokerConfig()).cleanup_policy == ()
+    assert TopicConfig.resolve({}, BrokerConfig({"log.cleanup.policy": ""})).cleanup_policy == ()
+
+
+def test_segments_for_tests_may_be_small() -> None:
+    """Kafka accepts any size and tells of the option only where it is set."""
+    config = TopicConfig.resolve({"internal.segment.bytes": "1000"}, BrokerConfig())
+    assert config.internal_segment_bytes == 1000
+    assert [(found.name, found.source) for found in entry(config, "internal.segment.bytes").synonyms] == [
+        ("internal.segment.bytes", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    ]
+    assert TopicConfig.resolve({}, BrokerConfig()).internal_segment_bytes is None
 
 
 def test_the_broker_gives_every_option_the_same_default_as_the_declaration() -> None:
@@ -120,7 +168,7 @@ def test_the_other_inherited_units() -> None:
 @pytest.mark.parametrize("name", sorted(TOPIC_REFUSALS))
 def test_unsupported_options_are_refused_by_name(name: str) -> None:
     message = refusal(name, "1")
-    assert message.startswith(f"{name} is a Kafka option that Runnel does not support: ")
+    assert message.startswith(f"{name} is a Kafka option that Tailrace does not support: ")
 
 
 @pytest.mark.parametrize(
@@ -144,30 +192,34 @@ def test_unsupported_options_are_refused_by_name(name: str) -> None:
         (
             "cleanup.policy",
             "compact,compact",
-            "Invalid value 'compact,compact' for cleanup.policy: must be delete, compact, or both",
+            "Invalid value 'compact,compact' for cleanup.policy: must be delete, compact, both, or empty",
         ),
-        ("cleanup.policy", "never", "Invalid value 'never' for cleanup.policy: must be delete, compact, or both"),
-        ("cleanup.policy", "", "Invalid value '' for cleanup.policy: must be delete, compact, or both"),
+        (
+            "cleanup.policy",
+            "never",
+            "Invalid value 'never' for cleanup.policy: must be delete, compact, both, or empty",
+        ),
+        (
+            "compression.type",
+            "none",
+            "Invalid value 'none' for compression.type: must be one of producer, uncompressed, gzip, snappy, lz4, zstd",
+        ),
     ],
 )
 def test_what_a_topic_cannot_have(name: str, text: str | None, message: str) -> None:
     assert refusal(name, text) == message
 
 
-def test_recompression_is_refused() -> None:
-    assert "cannot change it yet; it must be producer" in refusal("compression.type", "gzip")
-
-
 def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(InvalidConfigError) as caught:
-        validate_topic_overrides({"a": "1", "preallocate": "true", "retention.ms": "1"})
+        validate_topic_overrides({"a": "1", "preallocate": "true", "retention.ms": "1"}, BrokerConfig())
     assert [problem.name for problem in caught.value.problems] == ["a", "preallocate"]
 
 
 def test_a_configuration_cannot_change() -> None:
     config = TopicConfig.resolve({}, BrokerConfig())
     with pytest.raises(AttributeError):
-        config.retention_ms = 5  # type: ignore[misc, assignment]
+        config.retention_ms = 5
     with pytest.raises(TypeError):
         config.overrides["retention.ms"] = "5"  # type: ignore[index]
 
@@ -175,7 +227,7 @@ def test_a_configuration_cannot_change() -> None:
 def test_every_topic_option_inherits_from_broker_options_that_exist_and_can_change() -> None:
     for option in TopicConfig.options.values():
         names = [synonym.name for synonym in option.broker_synonyms]
-        if option.name.endswith("replication.throttled.replicas"):
+        if option.is_hidden or option.name.endswith("replication.throttled.replicas"):
             assert names == []
             continue
         assert names, option.name

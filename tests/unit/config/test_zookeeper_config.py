@@ -2,9 +2,9 @@
 
 import pytest
 
-from runnel.config.broker import BrokerConfig
-from runnel.config.error import ConfigError
-from runnel.config.zookeeper import parse_connect
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.error import ConfigError
+from tailrace.config.zookeeper import parse_connect
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from runnel.config.zookeeper import parse_connect
         ("zk", "zk:2181", ""),
         ("zk:1", "zk:1", ""),
         ("a:1, b , c:3/", "a:1,b:2181,c:3", ""),
-        ("a:1,b:2/runnel", "a:1,b:2", "/runnel"),
+        ("a:1,b:2/tailrace", "a:1,b:2", "/tailrace"),
         ("a/x/y.z/", "a:2181", "/x/y.z"),
         ("[::1]:2181,127.0.0.1/k", "[::1]:2181,127.0.0.1:2181", "/k"),
     ],
@@ -32,18 +32,20 @@ def test_what_names_no_server_or_no_path_is_refused(text: str) -> None:
 
 
 def test_access_for_one_needs_to_be_somebody() -> None:
-    with pytest.raises(ConfigError, match=r"zookeeper\.set\.acl needs runnel\.zookeeper\.digest"):
+    needed = r"zookeeper\.set\.acl needs tailrace\.zookeeper\.sasl\.jaas\.config or tailrace\.zookeeper\.digest"
+    with pytest.raises(ConfigError, match=needed):
         BrokerConfig({"zookeeper.set.acl": "true"})
-    config = BrokerConfig({"zookeeper.set.acl": "true", "runnel.zookeeper.digest": "runnel:secret"})
-    assert config.zookeeper_set_acl
-    shown = {entry.name: entry.value for entry in config.entries()}
-    assert shown["runnel.zookeeper.digest"] is None
+    for name in ("tailrace.zookeeper.digest", "tailrace.zookeeper.sasl.jaas.config"):
+        config = BrokerConfig({"zookeeper.set.acl": "true", name: "tailrace:secret"})
+        assert config.zookeeper_set_acl
+        shown = {entry.name: entry.value for entry in config.entries()}
+        assert shown[name] is None
 
 
-@pytest.mark.parametrize("text", ["runnel", ":secret", "runnel:"])
+@pytest.mark.parametrize("text", ["tailrace", ":secret", "tailrace:"])
 def test_a_digest_is_a_user_and_a_password_and_never_shown(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        BrokerConfig({"runnel.zookeeper.digest": text})
+        BrokerConfig({"tailrace.zookeeper.digest": text})
     assert repr(text) not in caught.value.message
 
 

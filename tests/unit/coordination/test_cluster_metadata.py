@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import permutations
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.memory import MemoryStore
-from runnel.coordination.store import BadVersionError, Create, NodeExistsError, NoNodeError, Watcher
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import (
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.memory import MemoryStore
+from tailrace.coordination.store import BadVersionError, Create, NodeExistsError, NoNodeError, Watcher
+from tailrace.machines.authorization.vocabulary import Operation, PatternType, Permission, Resource
+from tailrace.machines.controller.entity import entity_name
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.record import (
     CLUSTER_DEFAULT,
     BrokerAdmitted,
     BrokerForgotten,
@@ -27,6 +30,7 @@ from runnel.machines.controller.record import (
     TopicRecord,
     TopicRemoved,
 )
+from tailrace.machines.controller.security_record import AclEntry, AclPattern, AclRecord, TokenRecord, TokenRemoved
 
 BROKERS = (1,)
 
@@ -37,12 +41,22 @@ def contents(image: ClusterImage) -> object:
         for name, topic in image.topics.items()
     }
     configs = [image.config(ConfigKind.BROKER, name) for name in ("1", CLUSTER_DEFAULT)]
-    return topics, set(image.topics_by_id), configs, image.brokers, image.admitted, image.controller_id
+    clients = [
+        (kind, {name: image.config(kind, name) for name in image.configured(kind)})
+        for kind in (ConfigKind.USER, ConfigKind.CLIENT, ConfigKind.USER_CLIENT, ConfigKind.IP)
+    ]
+    security = clients, image.acls, image.tokens, sorted(image.acl_bindings())
+    return topics, set(image.topics_by_id), configs, image.brokers, image.admitted, image.controller_id, security
 
 
 def topic(name: str, topic_id: int, partition_count: int = 1) -> list[Record]:
     leaders: list[Record] = [PartitionRecord(name, index, 1, 0, (1,)) for index in range(partition_count)]
     return [TopicRecord(name, UUID(int=topic_id), ((1,),) * partition_count), *leaders]
+
+
+def acls(name: str, *principals: str) -> AclRecord:
+    entries = tuple(AclEntry(principal, "*", Operation.READ, Permission.ALLOW) for principal in principals)
+    return AclRecord(AclPattern(Resource.TOPIC, PatternType.LITERAL, name), entries)
 
 
 async def loaded(store: MemoryStore) -> ClusterMetadata:
@@ -60,6 +74,7 @@ class DeafStore(MemoryStore):
 
 NAMES = st.sampled_from(["a", "a-b", "a.b", "z"])
 CONFIGS = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]), max_size=2)
+ENTITIES = st.sampled_from(["u", "v", "<default>"])
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("create"), NAMES, st.integers(1, 3)),
@@ -68,15 +83,27 @@ STEPS = st.lists(
         st.tuples(st.just("topic config"), NAMES, CONFIGS),
         st.tuples(st.just("broker config"), st.sampled_from(["1", CLUSTER_DEFAULT]), CONFIGS),
         st.tuples(st.sampled_from(["register", "admit", "go", "forget", "control"]), st.just(""), st.integers(1, 2)),
-        st.tuples(st.just("reload"), st.none(), st.none()),
+        st.tuples(st.sampled_from(["user", "client", "ip"]), ENTITIES, CONFIGS),
+        st.tuples(st.just("user client"), st.builds("{}/{}".format, ENTITIES, ENTITIES), CONFIGS),
+        st.tuples(st.just("acl"), NAMES, st.sets(st.sampled_from(["User:a", "User:b"]))),
+        st.tuples(st.just("token"), NAMES, st.integers(0, 2)),
+        st.tuples(st.just("reload"), st.just(""), st.none()),
     ),
     max_size=25,
 )
+KINDS = {
+    "user": ConfigKind.USER,
+    "client": ConfigKind.CLIENT,
+    "ip": ConfigKind.IP,
+    "user client": ConfigKind.USER_CLIENT,
+}
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(steps=STEPS)
-def test_an_image_read_from_the_store_equals_the_one_that_lived_through_it(steps: Sequence[tuple]) -> None:
+def test_an_image_read_from_the_store_equals_the_one_that_lived_through_it(
+    steps: Sequence[tuple[str, str, object]],
+) -> None:
     async def live() -> None:
         store = MemoryStore()
         metadata = await loaded(store)
@@ -105,6 +132,12 @@ def _records(image: ClusterImage, number: int, action: str, name: str, argument:
             return [ConfigRecord(ConfigKind.TOPIC, name, values)]
         case "broker config", dict(values):
             return [ConfigRecord(ConfigKind.BROKER, name, values)]
+        case _, dict(values) if action in KINDS:
+            return [ConfigRecord(KINDS[action], name, values)]
+        case "acl", set(principals):
+            return [acls(name, *sorted(principals))]
+        case "token", int(expiry):
+            return [TokenRecord(name, "User:a", "User:b", (), 0, expiry, 9) if expiry else TokenRemoved(name)]
         case "register", int(broker_id):
             return [BrokerRecord(broker_id, 0, is_stopping=broker_id in image.brokers)]
         case "admit", int(broker_id):
@@ -136,6 +169,33 @@ async def test_removing_a_topic_leaves_no_node_behind() -> None:
     assert await store.tree("/") == {}
 
 
+async def test_a_user_and_its_clients_leave_no_node_behind_in_whatever_order_they_go() -> None:
+    user, first, second = entity_name("u"), entity_name("u", "c"), entity_name("u", None)
+    pairs = [(ConfigKind.USER, user), (ConfigKind.USER_CLIENT, first), (ConfigKind.USER_CLIENT, second)]
+    for came in permutations(pairs):
+        for went in permutations(pairs):
+            store = MemoryStore()
+            metadata = await loaded(store)
+            for kind, name in came:
+                await metadata.commit([ConfigRecord(kind, name, {"x": name})])
+            for count, (kind, name) in enumerate(went):
+                assert metadata.image.config(kind, name) == {"x": name}
+                await metadata.commit([ConfigRecord(kind, name, {})])
+                assert sum(len(metadata.image.configured(other)) for other in ConfigKind) == 2 - count
+            assert await store.tree("/") == {}
+
+
+async def test_acls_and_tokens_leave_no_node_behind() -> None:
+    store = MemoryStore()
+    metadata = await loaded(store)
+    await metadata.commit([acls("t", "User:a"), TokenRecord("x", "User:a", "User:a", (), 1, 2, 3)])
+    assert [binding.principal for binding in metadata.image.acl_bindings()] == ["User:a"]
+    await metadata.commit([acls("t"), TokenRemoved("x")])
+    assert not metadata.image.acls
+    assert not metadata.image.tokens
+    assert await store.tree("/") == {}
+
+
 async def test_nothing_to_do_is_no_commit() -> None:
     store = MemoryStore()
     metadata = await loaded(store)
@@ -143,6 +203,9 @@ async def test_nothing_to_do_is_no_commit() -> None:
     store.watch(groups.append)
     await metadata.commit([])
     await metadata.commit([ConfigRecord(ConfigKind.TOPIC, "t", {})])
+    await metadata.commit([ConfigRecord(ConfigKind.USER, "u", {})])
+    await metadata.commit([ConfigRecord(ConfigKind.USER_CLIENT, "u/c", {})])
+    await metadata.commit([acls("t"), TokenRemoved("x")])
     assert groups == []
 
 
@@ -166,6 +229,17 @@ async def test_who_decided_on_an_old_image_changes_nothing(
     with pytest.raises(error):
         await slow.commit(mine)
     assert await store.tree("/") == before
+
+
+async def test_a_client_of_a_user_is_not_created_below_a_node_that_another_broker_removed() -> None:
+    """The store cannot create a node above others, so the user could have had no configs ever after."""
+    store = DeafStore()
+    await (await loaded(store)).commit([ConfigRecord(ConfigKind.USER, "u", {"x": "1"})])
+    fast, slow = await loaded(store), await loaded(store)
+    await fast.commit([ConfigRecord(ConfigKind.USER, "u", {})])
+    with pytest.raises(NoNodeError):
+        await slow.commit([ConfigRecord(ConfigKind.USER_CLIENT, "u/c", {"x": "1"})])
+    assert await store.tree("/") == {}
 
 
 async def test_changes_of_another_broker_arrive() -> None:

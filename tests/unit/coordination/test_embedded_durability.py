@@ -12,18 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.own_process import in_own_process
 
-from runnel.coordination.embedded import EmbeddedStore
-from runnel.coordination.store import ANY_VERSION, Create, Delete, Node, Operation, Put
-from runnel.storage.error import StorageError
+from tailrace.coordination.embedded import EmbeddedStore
+from tailrace.coordination.store import ANY_VERSION, Create, Delete, Node, Operation, Put
+from tailrace.storage.error import StorageError
 
 LEFT, RIGHT = "/pair/left", "/pair/right"
 
 COUNTING = f"""
 import asyncio, sys
 from pathlib import Path
-from runnel.coordination.embedded import EmbeddedStore
-from runnel.coordination.store import ANY_VERSION, Create, Put
+from tailrace.coordination.embedded import EmbeddedStore
+from tailrace.coordination.store import ANY_VERSION, Create, Put
 
 async def count():
     print("open", flush=True)
@@ -170,9 +171,17 @@ def largest_file(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def test_a_full_disk_refuses_commits_and_an_empty_one_takes_them_again(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_commits_and_an_empty_one_takes_them_again(tmp_path: Path) -> None:
     """A failed commit left its transaction open, and every later one failed too. The error was SQLite's own, which
     nobody above takes for a disk's."""
+    in_own_process(_fill_the_disk, tmp_path)
+
+
+def _fill_the_disk(tmp_path: Path) -> None:
+    asyncio.run(_commit_to_a_full_disk(tmp_path))
+
+
+async def _commit_to_a_full_disk(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path / "metadata.sqlite")
     heard: list[object] = []
     store.watch(heard.append)

@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 import pytest
 from tests.unit.coordination.zookeeper_process import ZooKeeperProcess
 
-from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.layout import TOPICS
-from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.coordination.store import MetadataStore
-from runnel.machines.controller import topic_step
-from runnel.machines.controller.record import (
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.layout import TOPICS
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.coordination.store import MetadataStore
+from tailrace.machines.controller import topic_step
+from tailrace.machines.controller.record import (
     ConfigKind,
     ConfigRecord,
     PartitionRecord,
@@ -20,7 +20,7 @@ from runnel.machines.controller.record import (
     TopicRecord,
     TopicRemoved,
 )
-from runnel.machines.controller.topic_step import next_removal, remove_hidden, split_change
+from tailrace.machines.controller.topic_step import next_removal, remove_hidden, split_change
 
 COUNT = 10
 TOPIC_ID = UUID(int=7)
@@ -165,9 +165,9 @@ async def test_small_topics_are_made_and_removed_at_once() -> None:
 
 async def test_zookeeper_takes_a_topic_of_thousands_of_partitions(zookeeper: ZooKeeperProcess) -> None:
     """In one transaction it would be larger than a ZooKeeper server reads. Long names make it so with fewer."""
-    from runnel.coordination.store import CommitTooLargeError
-    from runnel.coordination.zookeeper import ZooKeeperStore
-    from runnel.coordination.zookeeper_link import ZooKeeperServers
+    from tailrace.coordination.store import CommitTooLargeError
+    from tailrace.coordination.zookeeper.link import ZooKeeperServers
+    from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
     name, count = "n" * 249, 1800
     records: list[Record] = [TopicRecord(name, TOPIC_ID, ((1, 2, 3),) * count), *states(0, count, name)]

@@ -7,8 +7,8 @@ import pytest
 from tests.settled import settled
 from tests.unit.sample import ManualClock
 
-from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.coordination.store import (
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.coordination.store import (
     BadVersionError,
     Change,
     CommitTooLargeError,
@@ -144,8 +144,8 @@ async def test_news_that_is_held_comes_group_by_group_and_before_any_answer() ->
     await theirs.commit([Put("/a", b"6", 5)])
     mine.release_news()
     await theirs.commit([Put("/a", b"7", 6)])
-    versions = [change.node.version for group in witness.take() for (change,) in [group] if change.node]
-    assert versions == [1, 2, 3, 4, 5, 6, 7]
+    heard = witness.take()
+    assert heard == [[Change("/a", Node(b"%d" % version, version, 1))] for version in range(1, 8)]
 
 
 async def test_a_stalled_connection_answers_and_tells_nothing_until_it_moves_again() -> None:

@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from runnel.base.limits import MIGRATION_COMMIT_BYTES_MAX
-from runnel.coordination.layout import CLUSTER_ID
-from runnel.coordination.memory import MemoryStore
-from runnel.coordination.migration import MigrationRefused, copy_metadata
-from runnel.coordination.store import Create, OutcomeUnknown
+from tailrace.base.limits import MIGRATION_COMMIT_BYTES_MAX
+from tailrace.coordination.layout import CLUSTER_ID
+from tailrace.coordination.memory import MemoryStore
+from tailrace.coordination.migration import MigrationRefused, copy_metadata
+from tailrace.coordination.store import Create, Node, Operation, OutcomeUnknown
 
 
 def cluster(name: str) -> Create:
@@ -23,14 +24,15 @@ async def store_with(*creates: Create) -> MemoryStore:
     return store
 
 
-def values(nodes: dict) -> dict[str, bytes]:  # type: ignore[type-arg]
+def values(nodes: Mapping[str, Node]) -> dict[str, bytes]:
     return {path: node.value for path, node in nodes.items()}
 
 
 def test_everything_is_copied() -> None:
     async def scenario() -> None:
         source = await store_with(cluster("a"), Create("/brokers/topics/t", b"1"), Create("/config/topics/t", b"2"))
-        target, counts = MemoryStore(), []
+        target = MemoryStore()
+        counts: list[int] = []
         await copy_metadata(source, target, counts.append)
         assert values(await target.tree("/")) == values(await source.tree("/"))
         assert sum(counts) == len(await target.tree("/"))
@@ -42,7 +44,8 @@ def test_much_is_copied_in_several_commits() -> None:
     async def scenario() -> None:
         value = bytes(MIGRATION_COMMIT_BYTES_MAX // 3)
         source = await store_with(cluster("a"), *(Create(f"/config/topics/t{number}", value) for number in range(7)))
-        target, counts = MemoryStore(), []
+        target = MemoryStore()
+        counts: list[int] = []
         await copy_metadata(source, target, counts.append)
         assert values(await target.tree("/")) == values(await source.tree("/"))
         assert len(counts) >= 4
@@ -56,7 +59,7 @@ def test_a_copy_that_was_cut_is_made_again() -> None:
 
         commits = 0
 
-        async def commit(self, operations) -> None:  # type: ignore[no-untyped-def]
+        async def commit(self, operations: Sequence[Operation]) -> None:
             self.commits += 1
             if self.commits == 2:
                 raise OutcomeUnknown("cut")
@@ -78,8 +81,8 @@ def test_a_copy_that_was_cut_is_made_again() -> None:
 @pytest.mark.parametrize(
     ("there", "reason"),
     [
-        ([cluster("b")], "belongs to cluster b already"),
-        ([cluster("a"), Create("/config/topics/t", b"other")], "/config/topics/t is there already"),
+        ([cluster("b")], "already belongs to cluster b"),
+        ([cluster("a"), Create("/config/topics/t", b"other")], "/config/topics/t already exists"),
         ([Create("/config/topics/t", b"1")], "no cluster id"),
     ],
 )

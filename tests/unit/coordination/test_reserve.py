@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runnel.base.limits import METADATA_RESERVE_BYTES
-from runnel.coordination.reserve import Reserve
+from tailrace.base.limits import METADATA_RESERVE_BYTES
+from tailrace.coordination.reserve import Reserve
 
 
 def test_room_is_taken_and_given_up(tmp_path: Path) -> None:

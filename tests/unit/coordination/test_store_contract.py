@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -12,10 +13,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.unit.coordination.zookeeper_process import ZooKeeperProcess
 
-from runnel.base.clock import SystemClock
-from runnel.coordination.embedded import EmbeddedStore
-from runnel.coordination.memory import MemoryStore
-from runnel.coordination.store import (
+from tailrace.base.clock import SystemClock
+from tailrace.coordination.embedded import EmbeddedStore
+from tailrace.coordination.memory import MemoryStore
+from tailrace.coordination.store import (
     ANY_VERSION,
     BadVersionError,
     Check,
@@ -55,8 +56,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
 
 
 async def open_zookeeper(server: ZooKeeperProcess) -> MetadataStore:
-    from runnel.coordination.zookeeper import ZooKeeperStore
-    from runnel.coordination.zookeeper_link import ZooKeeperServers
+    from tailrace.coordination.zookeeper.link import ZooKeeperServers
+    from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
     store = ZooKeeperStore(ZooKeeperServers(server.address), root=f"/{uuid4().hex}")
     await store.open(10_000)
@@ -370,12 +371,13 @@ GROUPS = st.lists(st.lists(OPERATIONS, max_size=4), max_size=12)
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(groups=GROUPS)
 def test_two_stores_agree_about_everything(groups: Sequence[Sequence[Operation]]) -> None:
-    async def compare() -> None:
-        embedded, memory = EmbeddedStore(Path(":memory:")), MemoryStore()
+    async def compare(path: Path) -> None:
+        embedded, memory = EmbeddedStore(path), MemoryStore()
         await _commit_to_both(embedded, memory, groups)
         await embedded.close()
 
-    asyncio.run(compare())
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(compare(Path(folder, "metadata.sqlite")))
 
 
 def test_zookeeper_is_of_the_same_mind(zookeeper: ZooKeeperProcess) -> None:

@@ -21,9 +21,9 @@ QUICK = {"tickTime": "200", "minSessionTimeout": "400"}
 
 def require_zookeeper() -> None:
     """Skip, and say why, where a ZooKeeper server cannot run."""
-    from runnel.coordination.zookeeper_server import ZooKeeperMissingError, find_jars
-    from runnel.spark.error import SessionError
-    from runnel.spark.java import find_runtime
+    from tailrace.coordination.zookeeper.server import ZooKeeperMissingError, find_jars
+    from tailrace.spark.error import SessionError
+    from tailrace.spark.java import find_runtime
 
     pytest.importorskip("kazoo", reason="kazoo is not installed")
     try:
@@ -43,7 +43,7 @@ def free_port() -> int:
 def _is_stopped(pid: int) -> bool:
     tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
     if not tasks:  # not on Linux
-        return str(psutil.Process(pid).status()) == psutil.STATUS_STOPPED
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     try:
         # The state follows the name, which is in brackets and may hold anything.
         return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
@@ -62,7 +62,7 @@ class ZooKeeperProcess:
 
     def launch(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "runnel.cli.main", "zookeeper", "start", "--listen", self.address]
+        command = [sys.executable, "-m", "tailrace.cli.main", "zookeeper", "start", "--listen", self.address]
         command += ["--data", str(self._folder / "data"), *self._arguments]
         with (self._folder / "stderr.txt").open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
@@ -72,7 +72,7 @@ class ZooKeeperProcess:
         output = self._process.stdout
         assert output is not None
         assert has_output(output, START_TIMEOUT_S), f"not ready within {START_TIMEOUT_S} s"
-        assert output.readline() == f"runnel: zookeeper ready on {self.address}\n".encode(), self.log[-2000:]
+        assert output.readline() == f"tailrace: zookeeper ready on {self.address}\n".encode(), self.log[-2000:]
 
     def start(self) -> ZooKeeperProcess:
         self.launch()

@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from runnel.base.topic_name import collision_key
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import (
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.base.topic_name import collision_key
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.record import (
     CLUSTER_DEFAULT,
-    NO_BROKER,
     BrokerAdmitted,
     BrokerForgotten,
     BrokerRecord,
@@ -25,8 +25,8 @@ from runnel.machines.controller.record import (
     TopicRecord,
     TopicRemoved,
 )
-from runnel.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 BROKERS = (1, 2, 3)
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "a-b", ".."])

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from runnel.machines.fetch_session import FetchContext, FetchPartition, FetchSessions, Key
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.machines.fetch_session import FetchContext, FetchPartition, FetchSessions, Key
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 EVICTION_MS = 1000
 A, B, C = ("a", 0), ("a", 1), ("b", 0)
@@ -142,7 +142,7 @@ def test_a_session_without_partitions_is_closed() -> None:
 def test_a_partition_that_comes_back_has_been_told_nothing() -> None:
     script = Script()
     (partition,) = script.ask(0, 0, [A]).partitions
-    assert partition.has_news(0, 0, 5, 0)
+    partition.told(0, 5, 0)
     script.ask(1, 1, [B], [A])
     again = next(each for each in script.ask(1, 2, [A]).partitions if each.key == A)
     assert again.has_news(0, 0, 5, 0)
@@ -252,14 +252,18 @@ def test_no_slots_mean_no_sessions() -> None:
 def test_what_is_news(change: tuple[int, int, int, int], news: bool) -> None:
     partition = FetchPartition(A, 0)
     assert partition.has_news(0, 0, 5, 1)
-    assert partition.has_news(*change) is news
+    partition.told(0, 5, 1)
+    assert [partition.has_news(*change) for _ in range(2)] == [news, news]
 
 
 def test_an_error_is_news_every_time_and_so_is_what_follows_it() -> None:
     partition = FetchPartition(A, 0)
-    partition.has_news(0, 0, 5, 1)
-    assert [partition.has_news(3, 0, 5, 1) for _ in range(2)] == [True, True]
+    partition.told(0, 5, 1)
+    for _ in range(2):
+        assert partition.has_news(3, 0, 5, 1)
+        partition.told(3, 5, 1)
     assert partition.has_news(0, 0, 5, 1)
+    partition.told(0, 5, 1)
     assert not partition.has_news(0, 0, 5, 1)
 
 

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from runnel.machines.fetch_session import FetchContext, FetchPartition, FetchSessions, Key
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.machines.fetch_session import FetchContext, FetchPartition, FetchSessions, Key
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 KEYS: list[Key] = [("t", index) for index in range(5)]
 ROOM = 2
@@ -86,6 +86,7 @@ class Fetching(RuleBasedStateMachine):
                 served.append(partition.key)
             if partition.has_news(error_code, size_bytes, high_watermark, log_start) or not context.incremental:
                 reply[partition.key] = view, position
+                partition.told(error_code, high_watermark, log_start)
         if context.session is not None:
             context.session.served(served)
         return reply

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.machines.controller.placement import place_replicas
+from tailrace.machines.controller.placement import place_replicas
 
 RACKS = st.dictionaries(st.integers(0, 1000), st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=7)
 

@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import (
+from tailrace.base.limits import PARTITIONS_PER_REQUEST_MAX
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
     BrokerRemoved,
@@ -18,8 +18,8 @@ from runnel.machines.controller.record import (
     TopicRecord,
     TopicRemoved,
 )
-from runnel.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.machines.controller.topic import Defaults, NewTopic, decide_add_partitions, decide_create, decide_delete
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 BROKERS = (1, 2, 3)
 DEFAULTS = Defaults(partition_count=2, replication_factor=1)

@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from runnel.protocol import codec, reference
-from runnel.protocol.errors import EncodeError, RemoteProtocolError
-from runnel.protocol.message import Message, message, wire
-from runnel.protocol.primitive import (
+from tailrace.protocol import codec, reference
+from tailrace.protocol.errors import EncodeError, RemoteProtocolError
+from tailrace.protocol.message import Message, message, wire
+from tailrace.protocol.primitive import (
     BOOLEAN,
     BYTES,
     FLOAT64,
@@ -218,7 +218,8 @@ def test_records_in_any_form(module: ModuleType, records: Records, version: int)
 
 def test_records_are_passed_on_without_a_copy() -> None:
     first, second = bytearray(b"ba"), memoryview(b"tch")
-    for records in (first, second, [first, second]):
+    forms: list[Records] = [first, second, [first, second]]
+    for records in forms:
         pieces: list[Buffer] = []
         codec.encode_into(Carrier(records=records), 1, pieces)
         for piece in records if isinstance(records, list) else [records]:

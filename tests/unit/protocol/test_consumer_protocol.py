@@ -2,7 +2,7 @@
 
 import pytest
 
-from runnel.protocol.consumer_protocol import (
+from tailrace.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     decode_assignment,
@@ -12,7 +12,7 @@ from runnel.protocol.consumer_protocol import (
     flatten,
     group_by_topic,
 )
-from runnel.protocol.errors import RemoteProtocolError
+from tailrace.protocol.errors import RemoteProtocolError
 
 TOPICS = b"\0\0\0\2\0\1a\0\2bc"
 OWNED = b"\0\0\0\1\0\1a\0\0\0\2\0\0\0\0\0\0\0\3"

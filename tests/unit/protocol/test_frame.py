@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from runnel.base.limits import FRAME_PIECE_JOINED_BYTES_MAX
-from runnel.protocol import codec
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.errors import EncodeError, RemoteProtocolError
-from runnel.protocol.frame import (
+from tailrace.base.limits import FRAME_PIECE_JOINED_BYTES_MAX
+from tailrace.protocol import codec
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.errors import EncodeError, RemoteProtocolError
+from tailrace.protocol.frame import (
     RequestHeader,
     decode_request_header,
     decode_response,
@@ -17,9 +17,9 @@ from runnel.protocol.frame import (
     encode_response,
     join_small,
 )
-from runnel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from runnel.protocol.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 
 
 def unframe(pieces: list[Any]) -> bytes:

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from runnel.protocol.message import Message, message, parse_versions, wire
-from runnel.protocol.primitive import INT16, INT32, INT64, STRING, UUID, ZERO_UUID, array
+from tailrace.protocol.message import Message, message, parse_versions, wire
+from tailrace.protocol.primitive import INT16, INT32, INT64, STRING, UUID, ZERO_UUID, array
 
 
 class Part(Message):

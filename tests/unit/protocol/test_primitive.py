@@ -2,8 +2,8 @@
 
 import pytest
 
-from runnel.protocol.errors import RemoteProtocolError
-from runnel.protocol.primitive import decode_varint, encode_varint, skip_tagged_fields
+from tailrace.protocol.errors import RemoteProtocolError
+from tailrace.protocol.primitive import decode_varint, encode_varint, skip_tagged_fields
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from runnel.protocol import registry
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.messages.fetch import FetchRequest, FetchResponse
+from tailrace.protocol import registry
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.messages.fetch import FetchRequest, FetchResponse
 
 # What every mainstream client needs: the floor that this project sets itself.
 FLOOR = [*range(4), *range(8, 29), 32, 33, 35, 36, 37, 42, 44, 47, 60, 61, 65, 66, 68, 69, 74, 75]

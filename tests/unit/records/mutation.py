@@ -2,10 +2,10 @@
 
 import random
 
-from tests.unit.records.arrow_twin import build_batch
+from tests.unit.records.arrow.arrow_twin import build_batch
 
-from runnel.records.batch import HEADER_SIZE, LOG_OVERHEAD, write_crc
-from runnel.records.compression import Compression
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, write_crc
+from tailrace.records.compression import Compression
 
 TELLING = (0, 1, 2, 3, 0x7F, 0x80, 0xFE, 0xFF)
 

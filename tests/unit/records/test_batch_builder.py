@@ -1,13 +1,14 @@
 """Building batches, reading records back, and the batches of a fetch response."""
 
 import pytest
+from tests.unit.records.made_batch import make_batch
 
-from runnel.base.invariant import InvariantError
-from runnel.records.batch import HEADER_SIZE, assign_offsets, check_crc, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.error import CorruptBatch, TruncatedBatch
-from runnel.records.record import Record, read_batches, read_records
+from tailrace.base.invariant import InvariantError
+from tailrace.records.batch import HEADER_SIZE, assign_offsets, check_crc, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.error import CorruptBatch, TruncatedBatch
+from tailrace.records.record import Record, read_batches, read_records
 
 
 def test_header_of_a_built_batch(codec: Compression) -> None:
@@ -76,7 +77,7 @@ def test_offsets_follow_the_base_offset() -> None:
     assert [(record.offset, record.value) for record in read_records(batch)] == [(1_000, b"a"), (1_001, b"b")]
 
 
-def test_batches_of_a_fetch_response(make_batch) -> None:
+def test_batches_of_a_fetch_response() -> None:
     first, second = make_batch(), make_batch(body=b"\x00")
     whole = first + second
     assert [position for position, _ in read_batches(whole)] == [0, len(first)]
@@ -85,7 +86,7 @@ def test_batches_of_a_fetch_response(make_batch) -> None:
         assert positions == ([0] if size >= len(first) else [])
 
 
-def test_batches_after_which_something_else_comes(make_batch) -> None:
+def test_batches_after_which_something_else_comes() -> None:
     with pytest.raises(CorruptBatch):
         list(read_batches(make_batch() + b"\xff" * HEADER_SIZE))
 
@@ -106,39 +107,43 @@ SMALLEST = bytes([12, 0, 0, 0, 1, 1, 0])
 @pytest.mark.parametrize(
     ("body", "record_count", "message"),
     [
-        pytest.param(SMALLEST[:-1], 1, "a record of 6 bytes where 5 are left", id="cut"),
-        pytest.param(SMALLEST + b"\x00", 1, "1 bytes after the last record", id="leftover"),
-        pytest.param(SMALLEST, 2, "a number is cut short", id="too few"),
-        pytest.param(SMALLEST, 0, "7 bytes after the last record", id="too many"),
-        pytest.param(SMALLEST, -1, "a batch of -1 records", id="negative count"),
-        pytest.param(bytes([1, 0, 0, 0, 1, 1, 0]), 1, "a record of -1 bytes", id="negative size"),
-        pytest.param(bytes([12, 0, 0, 0, 1, 1, 2]), 1, "1 headers where 0 bytes are left", id="header beyond the end"),
+        pytest.param(SMALLEST[:-1], 1, "a record has 6 bytes, but only 5 are left", id="cut"),
+        pytest.param(SMALLEST + b"\x00", 1, "1 bytes follow the last record", id="leftover"),
+        pytest.param(SMALLEST, 2, "a varint is incomplete", id="too few"),
+        pytest.param(SMALLEST, 0, "7 bytes follow the last record", id="too many"),
+        pytest.param(SMALLEST, -1, "invalid record count -1", id="negative count"),
+        pytest.param(bytes([1, 0, 0, 0, 1, 1, 0]), 1, "a record has -1 bytes", id="negative size"),
+        pytest.param(
+            bytes([12, 0, 0, 0, 1, 1, 2]), 1, "1 headers, but only 0 bytes are left", id="header beyond the end"
+        ),
         pytest.param(bytes([12, 0, 0, 0, 1, 1, 1]), 1, "-1 headers", id="negative header count"),
-        pytest.param(bytes([16, 0, 0, 0, 1, 1, 2, 1, 1]), 1, "a header without a key", id="header without a key"),
-        pytest.param(bytes([12, 0, 0, 0, 8, 1, 0]), 1, "a field of 4 bytes where 2 are left", id="key beyond the end"),
-        pytest.param(bytes([14, 0, 0, 0, 1, 1, 0, 0]), 1, "of 7 bytes whose fields take 6", id="record too long"),
-        pytest.param(bytes([10, 0, 0, 0, 1, 1, 0]), 1, "a number is cut short", id="record too short"),
-        pytest.param(b"\x80" * 5 + SMALLEST, 1, "a number does not end", id="endless length"),
+        pytest.param(bytes([16, 0, 0, 0, 1, 1, 2, 1, 1]), 1, "a header has no key", id="header without a key"),
+        pytest.param(
+            bytes([12, 0, 0, 0, 8, 1, 0]), 1, "a field has 4 bytes, but only 2 are left", id="key beyond the end"
+        ),
+        pytest.param(bytes([14, 0, 0, 0, 1, 1, 0, 0]), 1, "has 7 bytes, but its fields have 6", id="record too long"),
+        pytest.param(bytes([10, 0, 0, 0, 1, 1, 0]), 1, "a varint is incomplete", id="record too short"),
+        pytest.param(b"\x80" * 5 + SMALLEST, 1, "a varint is too long", id="endless length"),
     ],
 )
-def test_records_that_are_corrupt(make_batch, body: bytes, record_count: int, message: str) -> None:
+def test_records_that_are_corrupt(body: bytes, record_count: int, message: str) -> None:
     batch = make_batch(body=body, record_count=record_count)
     with pytest.raises(CorruptBatch, match=message):
         list(read_records(batch))
 
 
-def test_smallest_record(make_batch) -> None:
+def test_smallest_record() -> None:
     batch = make_batch(body=SMALLEST, record_count=1)
     assert list(read_records(batch)) == [Record(0, 1_000, None, None, ())]
 
 
-def test_header_key_that_is_no_text_is_replaced_as_in_java(make_batch) -> None:
+def test_header_key_that_is_no_text_is_replaced_as_in_java() -> None:
     body = bytes([18, 0, 0, 0, 1, 1, 2, 2, 0xFF, 1])
     (record,) = read_records(make_batch(body=body, record_count=1))
     assert record.headers == (("\ufffd", None),)
 
 
-def test_timestamp_beyond_64_bits(make_batch) -> None:
+def test_timestamp_beyond_64_bits() -> None:
     body = bytes([12, 0, 2, 0, 1, 1, 0])
     with pytest.raises(CorruptBatch, match="timestamp"):
         list(read_records(make_batch(body=body, record_count=1, base_timestamp=2**63 - 1)))

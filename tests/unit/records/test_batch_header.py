@@ -1,10 +1,12 @@
 """The 61 bytes, their checksum, and what a broker writes into them."""
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
+from tests.unit.records.made_batch import make_batch
 
-from runnel.records.batch import (
+from tailrace.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
@@ -18,9 +20,9 @@ from runnel.records.batch import (
     set_max_timestamp,
     whole_batch_bytes,
 )
-from runnel.records.compression import Compression
-from runnel.records.error import CorruptBatch, LegacyBatch, TruncatedBatch
-from runnel.records.record import read_records
+from tailrace.records.compression import Compression
+from tailrace.records.error import CorruptBatch, LegacyBatch, TruncatedBatch
+from tailrace.records.record import read_records
 
 # Three records as aiokafka writes them: producer 5, epoch 3, sequences from 7, transactional.
 GOLDEN = bytes.fromhex(
@@ -109,20 +111,20 @@ def test_every_prefix_of_a_header_is_truncated() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13, 48, 2**31 - 12, 2**31 - 1, -(2**31)])
-def test_impossible_length(make_batch, length: int) -> None:
+def test_impossible_length(length: int) -> None:
     with pytest.raises(CorruptBatch, match="length"):
         read_header(make_batch(batch_length=length))
 
 
 @pytest.mark.parametrize("magic", [-128, -1, 3, 127])
-def test_impossible_magic(make_batch, magic: int) -> None:
+def test_impossible_magic(magic: int) -> None:
     with pytest.raises(CorruptBatch, match="magic") as raised:
         read_header(make_batch(magic=magic))
     assert not isinstance(raised.value, LegacyBatch)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_legacy_message_even_when_shorter_than_a_header(make_batch, magic: int) -> None:
+def test_legacy_message_even_when_shorter_than_a_header(magic: int) -> None:
     batch = make_batch(magic=magic)
     for size in (17, 34, HEADER_SIZE, len(batch)):
         with pytest.raises(LegacyBatch):
@@ -157,7 +159,7 @@ def test_crc_reads_a_memoryview_in_place() -> None:
 
 
 @pytest.mark.parametrize("view", [bytearray, lambda data: memoryview(bytearray(data))], ids=["bytearray", "memoryview"])
-def test_assigning_offsets_leaves_the_checksum_right(view) -> None:
+def test_assigning_offsets_leaves_the_checksum_right(view: Callable[[bytes], bytearray | memoryview]) -> None:
     buffer = view(b"before" + GOLDEN)
     assign_offsets(buffer, 6, 2**40, 9)
     header = read_header(buffer, 6)

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.records.batch import (
+from tailrace.records.batch import (
     TimestampType,
     assign_offsets,
     check_crc,
     read_header,
     set_log_append_time,
 )
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.offset_map import KeptRecords
-from runnel.records.record import read_records
-from runnel.records.rewrite import empty_batch, open_body, rewrite_batch
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.offset_map import KeptRecords
+from tailrace.records.record import read_records
+from tailrace.records.rewrite import empty_batch, open_body, rewrite_batch
 
 timestamps = st.lists(st.one_of(st.just(-1), st.integers(0, 2**62)), min_size=1, max_size=6)
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from runnel.base.invariant import InvariantError
-from runnel.records.batch import check_crc, read_header
-from runnel.records.control import (
+from tailrace.base.invariant import InvariantError
+from tailrace.records.batch import check_crc, read_header
+from tailrace.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_marker,
     read_control_type,
     read_end_transaction_marker,
 )
-from runnel.records.error import CorruptBatch
-from runnel.records.record import Record, read_records
+from tailrace.records.error import CorruptBatch
+from tailrace.records.record import Record, read_records
 
 COMMIT = EndTransactionMarker(ControlType.COMMIT, 12)
 

@@ -1,23 +1,30 @@
 """The map of keys to their newest offsets, and what it leaves of a batch."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.records.batch import HEADER_SIZE
-from runnel.records.builder import BatchBuilder
-from runnel.records.error import CorruptBatch
-from runnel.records.offset_map import IS_NATIVE, SLOT_SIZE, NativeOffsetMap, PythonOffsetMap
-from runnel.records.record import read_records
+from tailrace.records.batch import HEADER_SIZE, Buffer
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.error import CorruptBatch
+from tailrace.records.offset_map import IS_NATIVE, SLOT_SIZE, NativeOffsetMap, PythonOffsetMap
+from tailrace.records.record import Record, read_records
 
-MAPS = [PythonOffsetMap, NativeOffsetMap] if IS_NATIVE else [PythonOffsetMap]
+Pairs: TypeAlias = list[tuple[bytes | None, bytes | None]]
+OffsetMap: TypeAlias = PythonOffsetMap | NativeOffsetMap
+MakeMap: TypeAlias = Callable[[int, float], OffsetMap]
+
+MAPS: list[MakeMap] = [PythonOffsetMap, NativeOffsetMap] if IS_NATIVE else [PythonOffsetMap]
 
 keys = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=30, max_size=40))
 values = st.one_of(st.none(), st.binary(max_size=300))
 pairs = st.lists(st.tuples(keys, values), min_size=1, max_size=20)
 
 
-def body_of(records: list[tuple[bytes | None, bytes | None]]) -> bytes:
+def body_of(records: Pairs) -> bytes:
     builder = BatchBuilder()
     for number, (key, value) in enumerate(records):
         builder.append(1000 + number * 100, key, value, [("h", b"x")] if number % 2 else ())
@@ -25,7 +32,7 @@ def body_of(records: list[tuple[bytes | None, bytes | None]]) -> bytes:
 
 
 @pytest.mark.parametrize("make", MAPS)
-def test_a_key_has_the_offset_that_was_put_last(make) -> None:
+def test_a_key_has_the_offset_that_was_put_last(make: MakeMap) -> None:
     found = make(SLOT_SIZE * 100, 0.9)
     assert found.get(b"a") == -1
     assert found.put(b"a", 0)
@@ -36,7 +43,7 @@ def test_a_key_has_the_offset_that_was_put_last(make) -> None:
 
 
 @pytest.mark.parametrize("make", MAPS)
-def test_a_full_map_takes_no_new_key_but_known_ones(make) -> None:
+def test_a_full_map_takes_no_new_key_but_known_ones(make: MakeMap) -> None:
     found = make(SLOT_SIZE * 10, 0.9)
     assert found.capacity == 9
     assert all(found.put(b"%d" % number, number) for number in range(9))
@@ -50,7 +57,7 @@ def test_a_full_map_takes_no_new_key_but_known_ones(make) -> None:
 
 @pytest.mark.parametrize("make", MAPS)
 @given(puts=st.lists(st.tuples(st.binary(max_size=40), st.integers(0, 2**62)), max_size=60))
-def test_it_is_a_dictionary(make, puts: list[tuple[bytes, int]]) -> None:
+def test_it_is_a_dictionary(make: MakeMap, puts: list[tuple[bytes, int]]) -> None:
     found, model = make(SLOT_SIZE * 64, 1.0), dict(puts)
     for key, offset in puts:
         assert found.put(key, offset)
@@ -60,7 +67,9 @@ def test_it_is_a_dictionary(make, puts: list[tuple[bytes, int]]) -> None:
 
 @pytest.mark.parametrize("make", MAPS)
 @given(records=pairs, newer=pairs, up_to=st.integers(0, 60), from_offset=st.integers(0, 45), keep=st.booleans())
-def test_what_is_left_of_a_batch(make, records, newer, up_to: int, from_offset: int, keep: bool) -> None:
+def test_what_is_left_of_a_batch(
+    make: MakeMap, records: Pairs, newer: Pairs, up_to: int, from_offset: int, keep: bool
+) -> None:
     found = make(SLOT_SIZE * 64, 1.0)
     body = body_of(records)
     model: dict[bytes, int] = {}
@@ -87,7 +96,7 @@ def test_what_is_left_of_a_batch(make, records, newer, up_to: int, from_offset: 
     ]
 
 
-def reread(body: bytes, count: int):
+def reread(body: Buffer, count: int) -> list[Record]:
     builder = BatchBuilder()
     builder.append(1000, None, None)
     batch = bytearray(builder.build()[:HEADER_SIZE] + body)
@@ -98,21 +107,22 @@ def reread(body: bytes, count: int):
 
 @pytest.mark.parametrize("make", MAPS)
 @given(data=st.data())
-def test_records_that_are_none_are_told(make, data) -> None:
+def test_records_that_are_none_are_told(make: MakeMap, data: st.DataObject) -> None:
     body = bytearray(body_of(data.draw(pairs)))
     place = data.draw(st.integers(0, len(body) - 1))
     body[place] = data.draw(st.integers(0, 255))
     body = body[: data.draw(st.integers(0, len(body)))]
     count = data.draw(st.integers(0, 20))
-    for action in (
+    actions: list[Callable[[OffsetMap], object]] = [
         lambda keys: keys.put_records(body, count, 0, 0),
         lambda keys: keys.filter_records(body, count, 0, 0, 100, True),
-    ):
+    ]
+    for action in actions:
         outcomes = [outcome(action, chosen(SLOT_SIZE * 64, 1.0)) for chosen in (make, PythonOffsetMap)]
         assert outcomes[0] == outcomes[1]
 
 
-def outcome(action, keys) -> object:
+def outcome(action: Callable[[OffsetMap], object], keys: OffsetMap) -> object:
     try:
         return action(keys), keys.size
     except CorruptBatch:

@@ -9,13 +9,13 @@ from collections import Counter
 
 import pytest
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, write_crc
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression, decompress
-from runnel.records.error import RecordError
-from runnel.records.record import read_batches, read_records
-from runnel.records.validation import validate_batch
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, write_crc
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression, decompress
+from tailrace.records.error import RecordError
+from tailrace.records.record import read_batches, read_records
+from tailrace.records.validation import validate_batch
 
 CASES_PER_CODEC = 3_000
 LIMIT_BYTES = 64 * 1024

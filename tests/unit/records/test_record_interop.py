@@ -2,23 +2,25 @@
 
 import warnings
 from collections.abc import Iterable
+from types import ModuleType
 
 import aiokafka.record.default_records as aiokafka_records
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.records.made_batch import RecordFields
 
-from runnel.records.batch import check_crc, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.record import Headers, Record, read_records
+from tailrace.records.batch import check_crc, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.record import Headers, Record, read_records
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python loads its schemas the old way
     import kafka.record.default_records as kafka_python_records
     from kafka.codec import has_snappy as kafka_python_has_snappy
 
-LIBRARIES = {
+LIBRARIES: dict[str, ModuleType] = {
     "aiokafka": aiokafka_records,
     "kafka-python": kafka_python_records,
 }
@@ -38,7 +40,7 @@ record_lists = st.lists(st.tuples(st.integers(0, 2**40), fields, fields, headers
 
 
 @pytest.fixture(params=sorted(LIBRARIES))
-def library(request: pytest.FixtureRequest, codec: Compression):
+def library(request: pytest.FixtureRequest, codec: Compression) -> ModuleType:
     if request.param == "kafka-python" and codec is Compression.SNAPPY and not kafka_python_has_snappy():
         pytest.skip("kafka-python has no snappy without python-snappy")
     return LIBRARIES[request.param]
@@ -51,7 +53,7 @@ def build_ours(codec: Compression, records: Iterable[Record]) -> bytes:
     return builder.build()
 
 
-def build_theirs(library, codec: Compression, records: Iterable[Record]) -> bytes:
+def build_theirs(library: ModuleType, codec: Compression, records: Iterable[Record]) -> bytes:
     builder = library.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=int(codec),
@@ -68,7 +70,7 @@ def build_theirs(library, codec: Compression, records: Iterable[Record]) -> byte
     return bytes(builder.build())
 
 
-def read_theirs(library, batch: bytes) -> tuple[Record, ...]:
+def read_theirs(library: ModuleType, batch: bytes) -> tuple[Record, ...]:
     opened = library.DefaultRecordBatch(batch)
     assert opened.validate_crc()
     return tuple(
@@ -81,11 +83,11 @@ def normalise(pairs: Iterable[tuple[str, bytes | None]]) -> Headers:
     return tuple((key, value) for key, value in pairs)
 
 
-def test_others_read_ours(library, codec: Compression) -> None:
+def test_others_read_ours(library: ModuleType, codec: Compression) -> None:
     assert read_theirs(library, build_ours(codec, RECORDS)) == RECORDS
 
 
-def test_ours_reads_others(library, codec: Compression) -> None:
+def test_ours_reads_others(library: ModuleType, codec: Compression) -> None:
     batch = build_theirs(library, codec, RECORDS)
     header = read_header(batch)
     assert header.compression is codec
@@ -103,7 +105,7 @@ def test_uncompressed_bytes_are_the_same() -> None:
 
 @settings(max_examples=60)
 @given(record_lists)
-def test_any_records_have_the_same_bytes(contents) -> None:
+def test_any_records_have_the_same_bytes(contents: list[RecordFields]) -> None:
     records = [
         Record(index, timestamp, key, value, tuple(pairs))
         for index, (timestamp, key, value, pairs) in enumerate(contents)
@@ -113,7 +115,7 @@ def test_any_records_have_the_same_bytes(contents) -> None:
 
 @settings(max_examples=60)
 @given(record_lists, st.sampled_from(list(Compression)))
-def test_round_trip(contents, codec: Compression) -> None:
+def test_round_trip(contents: list[RecordFields], codec: Compression) -> None:
     records = tuple(
         Record(index, timestamp, key, value, tuple(pairs))
         for index, (timestamp, key, value, pairs) in enumerate(contents)

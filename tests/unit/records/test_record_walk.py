@@ -7,16 +7,17 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.records.made_batch import RecordFields
 
-from runnel.base.limits import RECORD_ERRORS_PER_BATCH_MAX
-from runnel.records.batch import HEADER_SIZE
-from runnel.records.builder import BatchBuilder
-from runnel.records.record import INT64_MAX, INT64_MIN
-from runnel.records.varint import write_varint
-from runnel.records.walk import IS_NATIVE, WalkError, WalkFunction, walk_records, walk_records_python
+from tailrace.base.limits import RECORD_ERRORS_PER_BATCH_MAX
+from tailrace.base.sentinel import INT64_MAX, INT64_MIN
+from tailrace.records.batch import HEADER_SIZE
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.varint import write_varint
+from tailrace.records.walk import IS_NATIVE, WalkError, WalkFunction, WalkTuple, walk_records, walk_records_python
 
 try:
-    from runnel.records._native import walk_records as walk_records_native
+    from tailrace.records._native import walk_records as walk_records_native
 except ImportError:
     walk_records_native = None
 
@@ -43,7 +44,7 @@ def record(*fields: int | bytes, size: int | None = None) -> bytes:
 
 def run(
     walk: WalkFunction, body: bytes, count: int, base_timestamp: int = 0, low: int = INT64_MIN, high: int = INT64_MAX
-):
+) -> WalkTuple:
     return walk(body, 0, len(body), count, base_timestamp, low, high)
 
 
@@ -146,8 +147,8 @@ def test_result_has_names() -> None:
 @pytest.mark.parametrize("pure", ["1", "0"])
 def test_environment_chooses_the_python_walk(pure: str) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", "from runnel.records.walk import IS_NATIVE; print(IS_NATIVE)"],
-        env={**os.environ, "RUNNEL_PURE_PYTHON": pure},
+        [sys.executable, "-c", "from tailrace.records.walk import IS_NATIVE; print(IS_NATIVE)"],
+        env={**os.environ, "TAILRACE_PURE_PYTHON": pure},
         capture_output=True,
         text=True,
         check=True,
@@ -158,7 +159,7 @@ def test_environment_chooses_the_python_walk(pure: str) -> None:
 
 @needs_native
 def test_native_walk_is_used_where_it_was_built() -> None:
-    assert (os.environ.get("RUNNEL_PURE_PYTHON") != "1") == IS_NATIVE
+    assert (os.environ.get("TAILRACE_PURE_PYTHON") != "1") == IS_NATIVE
 
 
 # The twins.
@@ -170,14 +171,14 @@ contents = st.lists(st.tuples(timestamps, fields, fields, headers), min_size=1, 
 bounds = st.tuples(st.integers(INT64_MIN, INT64_MAX) | st.integers(-5, 205), st.integers(-5, 205) | st.just(INT64_MAX))
 
 
-def body_of(records) -> bytes:
+def body_of(records: list[RecordFields]) -> bytes:
     builder = BatchBuilder()
     for timestamp, key, value, pairs in records:
         builder.append(timestamp, key, value, pairs)
     return builder.build()[HEADER_SIZE:]
 
 
-def assert_twins(body: bytes, count: int, base_timestamp: int, low: int, high: int):
+def assert_twins(body: bytes, count: int, base_timestamp: int, low: int, high: int) -> WalkTuple:
     python = run(walk_records_python, body, count, base_timestamp, low, high)
     assert python == run(walk_records_native, body, count, base_timestamp, low, high)
     return python
@@ -186,7 +187,7 @@ def assert_twins(body: bytes, count: int, base_timestamp: int, low: int, high: i
 @needs_native
 @settings(max_examples=150)
 @given(contents, bounds)
-def test_twins_on_good_records(records, bounds) -> None:
+def test_twins_on_good_records(records: list[RecordFields], bounds: tuple[int, int]) -> None:
     found = assert_twins(body_of(records), len(records), records[0][0], *bounds)
     assert found[:2] == (-1, WalkError.NONE)
     assert found[2] == max(timestamp for timestamp, *_ in records)
@@ -197,7 +198,7 @@ def test_twins_on_good_records(records, bounds) -> None:
 @needs_native
 @settings(max_examples=60)
 @given(contents, st.integers(-1, 1))
-def test_twins_on_every_prefix(records, more: int) -> None:
+def test_twins_on_every_prefix(records: list[RecordFields], more: int) -> None:
     body = body_of(records)
     for size in range(len(body)):
         found = assert_twins(body[:size], len(records), 0, 0, 100)
@@ -208,7 +209,9 @@ def test_twins_on_every_prefix(records, more: int) -> None:
 @needs_native
 @settings(max_examples=200)
 @given(contents, st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4), bounds)
-def test_twins_on_mutated_records(records, mutations, bounds) -> None:
+def test_twins_on_mutated_records(
+    records: list[RecordFields], mutations: list[tuple[int, int]], bounds: tuple[int, int]
+) -> None:
     body = bytearray(body_of(records))
     for place, byte in mutations:
         body[place % len(body)] = byte
@@ -218,7 +221,7 @@ def test_twins_on_mutated_records(records, mutations, bounds) -> None:
 @needs_native
 @settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(-3, 9), st.integers(INT64_MIN, INT64_MAX), bounds)
-def test_twins_on_any_bytes(body: bytes, count: int, base_timestamp: int, bounds) -> None:
+def test_twins_on_any_bytes(body: bytes, count: int, base_timestamp: int, bounds: tuple[int, int]) -> None:
     assert_twins(body, count, base_timestamp, *bounds)
 
 

@@ -9,20 +9,21 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.records.made_batch import RecordFields
 from tests.unit.records.mutation import TELLING, mutate, repair
 from tests.unit.records.mutation import build as build_any
 
-from runnel.records import row_tuple
-from runnel.records.batch import HEADER_SIZE, read_header, set_log_append_time, set_producer
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.error import RecordError
-from runnel.records.murmur2 import hash_key, murmur2
-from runnel.records.native import find_native
-from runnel.records.row_tuple import RowTuple, read_tuples, write_tuples, write_tuples_python
+from tailrace.records import row_tuple
+from tailrace.records.batch import HEADER_SIZE, read_header, set_log_append_time, set_producer
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.error import RecordError
+from tailrace.records.murmur2 import hash_key, murmur2
+from tailrace.records.native import find_native
+from tailrace.records.row_tuple import RowTuple, read_tuples, write_tuples, write_tuples_python
 
 FIELDS = st.none() | st.binary(max_size=40) | st.integers(8190, 8200).map(lambda size: b"x" * size)
-CASES = int(os.environ.get("RUNNEL_FUZZ_CASES", "300"))
+CASES = int(os.environ.get("TAILRACE_FUZZ_CASES", "300"))
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
 TIMES = st.integers(0, 2**62) | st.sampled_from([0, 2**63 - 1])
 ROWS = st.lists(st.tuples(TIMES, FIELDS, FIELDS, HEADERS), min_size=1, max_size=10)
@@ -38,7 +39,7 @@ class Row(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def build(rows: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]) -> bytearray:
+def build(rows: list[RecordFields]) -> bytearray:
     builder = BatchBuilder(Compression.LZ4 if len(rows) % 2 else Compression.NONE)
     for row in rows:
         assert builder.append(*row)
@@ -67,8 +68,8 @@ def patch() -> pytest.MonkeyPatch:
 
 @given(ROWS)
 @settings(max_examples=100, deadline=None)
-def test_what_is_written_is_the_same(rows: list[RowTuple]) -> None:
-    encoded = [(*row[:3], [(name.encode(), field) for name, field in row[3]]) for row in rows]  # type: ignore[attr-defined]
+def test_what_is_written_is_the_same(rows: list[RecordFields]) -> None:
+    encoded: list[RowTuple] = [(*row[:3], [(name.encode(), field) for name, field in row[3]]) for row in rows]
     assert write_tuples(encoded, 61) == write_tuples_python(encoded, 61)
 
 
@@ -76,10 +77,10 @@ def test_what_is_written_is_the_same(rows: list[RowTuple]) -> None:
 @settings(max_examples=100, deadline=None)
 def test_what_is_read_is_the_same(
     patch: pytest.MonkeyPatch,
-    rows: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]],
+    rows: list[RecordFields],
     start: int,
 ) -> None:
-    expected = [Row("t", 3, index, *row) for index, row in enumerate(rows) if index >= start]
+    expected = [Row("t", 3, index, *row[:3], tuple(row[3])) for index, row in enumerate(rows) if index >= start]
     assert read_both(build(rows), patch, start) == expected
 
 
@@ -99,7 +100,7 @@ def test_damage_is_an_error_or_the_same_records(patch: pytest.MonkeyPatch, posit
 
 
 def test_mutated_batches_by_the_hundred(patch: pytest.MonkeyPatch) -> None:
-    """The header is damaged too, and what stands in it is true again afterwards; RUNNEL_FUZZ_CASES asks for more."""
+    """The header is damaged too, and what stands in it is true again afterwards; TAILRACE_FUZZ_CASES asks for more."""
     outcomes: Counter[str] = Counter()
     for seed in range(CASES):
         rng = random.Random(seed)

@@ -5,7 +5,7 @@ from aiokafka.record.util import decode_varint, encode_varint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.records.varint import VarintCut, VarintTooLong, read_varint, read_varlong, varint_size, write_varint
+from tailrace.records.varint import VarintCut, VarintTooLong, read_varint, read_varlong, varint_size, write_varint
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -5,16 +5,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.unit.sample import LISTENER
+from tests.unit.sample import LISTENER, abandon
 
-from runnel.base.clock import SystemClock
-from runnel.config.broker import BrokerConfig
-from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import Endpoint, PartitionRecord
-from runnel.machines.controller.topic import NewTopic
-from runnel.runtime.broker import Broker
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.base.clock import SystemClock
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.record import Endpoint, PartitionRecord
+from tailrace.machines.controller.topic import NewTopic
+from tailrace.runtime.broker import Broker
+from tailrace.runtime.opener import start_broker
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 DEADLINE_S = 60.0
 
@@ -34,9 +35,8 @@ class Members:
         store = MemoryStore(self.tree, SystemClock())
         texts = {name.replace("_", "."): value for name, value in settings.items()}
         config = BrokerConfig({"node.id": str(broker_id), "log.dirs": "/data", **texts})
-        broker = Broker(config, fs=disk, store=store)
-        broker.endpoints = (Endpoint(LISTENER, "127.0.0.1", broker_id, "PLAINTEXT"),)
-        await broker.start()
+        endpoint = Endpoint(LISTENER, "127.0.0.1", broker_id, "PLAINTEXT")
+        broker = await start_broker(config, fs=disk, store=store, endpoints=[endpoint])
         self.brokers[broker_id], self.stores[broker_id] = broker, store
         return broker
 
@@ -47,14 +47,7 @@ class Members:
     async def kill(self, broker_id: int) -> None:
         """End a broker as SIGKILL does; the servers end its session."""
         broker = self.brokers.pop(broker_id)
-        for task in broker._tasks:
-            task.cancel()
-        await asyncio.gather(*broker._tasks, return_exceptions=True)
-        await broker.fetchers.stop()
-        await broker.isr.stop()
-        await broker.stop_coordinators()
-        broker.worker.shutdown()
-        broker._folder_worker.shutdown()
+        await abandon(broker)
         await self.stores[broker_id].close()
         self.disks[broker_id].kill()
 
@@ -79,7 +72,7 @@ class Members:
     async def until(self, condition: Callable[[], Any]) -> None:
         """Wait for something to become true."""
         async with asyncio.timeout(DEADLINE_S):
-            while not condition():  # noqa: ASYNC110  whatever it is, nobody tells
+            while not condition():
                 await asyncio.sleep(0.001)
 
 

@@ -1,25 +1,37 @@
 """A broker from start to stop and to start again, cleanly and not."""
 
+import asyncio
+import errno
 import json
 import logging
 import threading
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 from tests.logged import logged
-from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch, records_of
+from tests.started_thread import started_threads
+from tests.unit.runtime.members import members
+from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch, records_of, replacing
 
-from runnel.config.broker import BrokerConfig
-from runnel.coordination.layout import CLUSTER_ID
-from runnel.coordination.memory import MemoryStore
-from runnel.coordination.store import Create
-from runnel.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
-from runnel.machines.controller.topic import NewTopic
-from runnel.records.batch import read_header
-from runnel.runtime.broker import Broker
-from runnel.runtime.partition import ACKS_ALL, Appended
-from runnel.storage.error import StorageError
+import tailrace.runtime.opener
+from tailrace.base.sentinel import ACKS_ALL
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.layout import CLUSTER_ID
+from tailrace.coordination.memory import MemoryStore
+from tailrace.coordination.store import Create
+from tailrace.machines.controller.record import CLUSTER_DEFAULT, ConfigKind, ConfigRecord
+from tailrace.machines.controller.topic import NewTopic
+from tailrace.records.batch import read_header
+from tailrace.runtime.append import Appended
+from tailrace.runtime.broker import Broker
+from tailrace.runtime.group.coordinator import GroupCoordinators
+from tailrace.runtime.log.folder import open_folders
+from tailrace.runtime.opener import start_broker
+from tailrace.storage.error import StorageError
 
 
 async def create(broker: Broker, name: str = "t", partition_count: int = 1, **configs: str) -> UUID:
@@ -77,7 +89,6 @@ async def test_a_kill_between_metadata_and_folder_leaves_a_topic_that_works() ->
     machine = BrokerInMemory()
     async with machine.running() as broker:
         await broker.stop()
-        broker._tasks = []
         async with machine.running() as other:
             topic_id = await create(other)
         machine.fs.rename("/data/t-0", "/data/gone")
@@ -112,13 +123,11 @@ async def test_producer_ids_go_on_after_a_kill() -> None:
 
 async def test_a_broker_on_a_real_disk_keeps_its_metadata_with_its_logs(tmp_path: Path) -> None:
     config = BrokerConfig({"node.id": "1", "log.dirs": str(tmp_path / "new" / "data")})
-    broker = Broker(config)
-    await broker.start()
+    broker = await start_broker(config)
     cluster_id, topic_id = broker.cluster_id, await create(broker)
     append(broker, b"a")
     await broker.stop()
-    again = Broker(config)
-    await again.start()
+    again = await start_broker(config)
     assert (again.cluster_id, again.image.topics["t"].topic_id) == (cluster_id, topic_id)
     assert stored(again) == [b"a"]
     await again.stop()
@@ -161,7 +170,7 @@ async def test_logs_of_unknown_topics_are_set_aside_and_kept(caplog: pytest.LogC
             await again.care.remove_deleted_files()
             (kept,) = [entry for entry in machine.fs.list_directory("/data") if entry.name.endswith("-stray")]
             assert {entry.name for entry in machine.fs.list_directory(f"/data/{kept.name}")} > {"partition.metadata"}
-    assert f"/data/{kept.name} is a partition of no topic and is left alone" in logged(caplog)
+    assert f"folder /data/{kept.name} is a stray partition and is left alone" in logged(caplog)
 
 
 async def test_a_kill_during_a_deletion_leaves_no_name_in_the_way() -> None:
@@ -206,12 +215,30 @@ async def test_dynamic_configuration_is_there_again_after_a_restart() -> None:
     async with machine.running() as broker:
         await create(broker)
         for name, value in (("1", "2000000"), (CLUSTER_DEFAULT, "3000000")):
-            await broker.controller.write_config(
-                ConfigKind.BROKER, name, lambda _, text=value: {"log.segment.bytes": text}, validate_only=False
-            )
+            configs = {"log.segment.bytes": value}
+            await broker.controller.write_config(ConfigKind.BROKER, name, replacing(configs), validate_only=False)
     async with machine.running() as again:
         assert again.config.log_segment_bytes == 2000000
         assert again.replicas.get("t", 0).log.config.segment_bytes == 2000000
+
+
+async def test_a_config_that_changes_while_the_logs_are_opened_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another broker changed it. Recovery may take minutes, and the broker listens to changes after it."""
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker)
+    other = ClusterMetadata(machine.store)
+
+    async def change(*arguments: Any) -> Any:
+        await other.load()
+        await other.commit([ConfigRecord(ConfigKind.BROKER, CLUSTER_DEFAULT, {"log.segment.bytes": "3000000"})])
+        return await open_folders(*arguments)
+
+    monkeypatch.setattr(tailrace.runtime.opener, "open_folders", change)
+    async with machine.running() as again:
+        await again.replicas.settled()
+        assert again.config.log_segment_bytes == 3000000
+        assert again.replicas.get("t", 0).log.config.segment_bytes == 3000000
 
 
 # --- what goes wrong
@@ -220,15 +247,77 @@ async def test_dynamic_configuration_is_there_again_after_a_restart() -> None:
 async def test_a_folder_in_use_stops_the_start_and_nothing_stays_behind(tmp_path: Path) -> None:
     """A start that failed kept its threads and the metadata store open. The same process could not try again."""
     config = BrokerConfig({"node.id": "1", "log.dirs": str(tmp_path)})
-    first, second = Broker(config), Broker(config)
-    await first.start()
-    with pytest.raises(StorageError):
-        await second.start()
-    with pytest.raises(RuntimeError, match="shutdown"):
-        second.worker.submit(print)
+    first = await start_broker(config)
+    with started_threads() as threads:
+        with pytest.raises(StorageError):
+            await start_broker(config)
+        assert not threads.running()
     await first.stop()
-    await second.start()
+    second = await start_broker(config)
     await second.stop()
+
+
+async def test_a_start_that_fails_at_any_file_system_call_leaves_nothing_behind() -> None:
+    """What a start had opened before it failed was closed only if the failure came late enough."""
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker, "t", 2)
+        append(broker, b"a")
+    tasks = asyncio.all_tasks()
+    failing_call, failure_count, has_failed = 0, 0, True
+    while has_failed:
+        failing_call += 1
+        has_failed = False
+        first = machine.fs.call_count
+
+        def hook(count: int, operation: str, _path: str, last: int = first + failing_call) -> OSError | None:
+            nonlocal has_failed
+            if count == last:
+                has_failed = True
+                return OSError(errno.EIO, operation)
+            return None
+
+        machine.fs.hook = hook
+        with started_threads() as threads:
+            try:
+                broker = await machine.start()
+            except StorageError:
+                failure_count += 1
+            else:
+                await broker.stop()
+            machine.fs.hook = None
+            assert (asyncio.all_tasks(), threads.running()) == (tasks, []), failing_call
+    assert failure_count > 10
+    async with machine.running() as again:
+        assert stored(again) == [b"a"]
+
+
+async def test_a_start_that_fails_late_stops_its_fetchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetchers begin while the logs are opened. A start that failed after that left them running."""
+    async with members(1, 2) as cluster:
+        await cluster.create([1, 2])
+        await cluster.stop(2)
+        tasks = asyncio.all_tasks()
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                tailrace.runtime.opener, "set_strays_aside", Mock(side_effect=StorageError("/data", OSError()))
+            )
+            with pytest.raises(StorageError):
+                await cluster.start(2)
+        assert asyncio.all_tasks() == tasks
+        await cluster.start(2)
+
+
+async def test_what_fails_in_a_stop_does_not_keep_the_rest_from_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in the middle of a stop left the logs locked and the metadata store open."""
+    machine = BrokerInMemory()
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupCoordinators, "stop", Mock(side_effect=ZeroDivisionError))
+        broker = await machine.start()
+        with pytest.raises(ZeroDivisionError):
+            await broker.stop()
+    async with machine.running() as again:
+        assert [log_dir.was_clean for log_dir in again.log_dirs] == [True]
 
 
 async def test_a_broker_with_a_broken_disk_still_stops(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,10 +327,9 @@ async def test_a_broker_with_a_broken_disk_still_stops(caplog: pytest.LogCapture
     for name in ("a", "b"):
         await create(broker, name)
     broker.log_dirs[0]._folder.fail(StorageError("/bad", OSError(5, "broken")))
-    with caplog.at_level(logging.ERROR, "runnel.runtime"):
+    with caplog.at_level(logging.ERROR, "tailrace.runtime"):
         await broker.stop()
     assert "/bad" in logged(caplog)
-    broker._tasks = []
     async with machine.running(log_dirs="/bad,/good") as again:
         assert [log_dir.was_clean for log_dir in again.log_dirs] == [False, True]
         assert set(again.image.topics) == {"a", "b"}

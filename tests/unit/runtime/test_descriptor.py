@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from runnel.base.limits import RESERVED_DESCRIPTORS, SEGMENT_DESCRIPTORS_MAX
-from runnel.runtime.descriptor import share, share_descriptors
+from tailrace.base.limits import RESERVED_DESCRIPTORS, SEGMENT_DESCRIPTORS_MAX
+from tailrace.runtime.descriptor import share, share_descriptors
 
 
 def test_the_limit_is_raised_and_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,25 +7,19 @@ from typing import Any, cast
 import pytest
 from tests.settled import settled
 
-from runnel.runtime.fetch_wait import FetchWait
-from runnel.runtime.partition import AppendWaiter, Partition
+from tailrace.runtime.fetch_wait import FetchWait
+from tailrace.runtime.partition import Partition
+from tailrace.runtime.waiter import Waiters
 
 
 class Board:
     """The side of a partition that those who wait see."""
 
     def __init__(self) -> None:
-        self.waiters: list[AppendWaiter] = []
-
-    def wait(self, waiter: AppendWaiter, *, for_end: bool) -> None:
-        self.waiters.append(waiter)
-
-    def stop_waiting(self, waiter: AppendWaiter) -> None:
-        self.waiters.remove(waiter)
+        self.waiters = Waiters()
 
     def append(self, size_bytes: int) -> None:
-        for waiter in tuple(self.waiters):
-            waiter.appended(size_bytes)
+        self.waiters.readable(size_bytes)
 
 
 class Timers:
@@ -71,7 +65,7 @@ async def test_a_disturbance_wakes_it_at_once(monkeypatch: pytest.MonkeyPatch) -
     Timers(monkeypatch)
     board = Board()
     task = await begin(100, [board])
-    board.waiters[0].disturbed()
+    board.waiters.disturb()
     assert await task is True
 
 
@@ -103,7 +97,7 @@ async def test_only_one_timer_exists_and_it_ends_with_the_wait(monkeypatch: pyte
 async def test_afterwards_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     timers, boards = Timers(monkeypatch), [Board(), Board()]
     task = await begin(10, boards)
-    assert [len(board.waiters) for board in boards] == [1, 1]
+    assert [len(board.waiters.readers) for board in boards] == [1, 1]
     if end == "woken":
         boards[0].append(10)
     elif end == "over":
@@ -111,7 +105,7 @@ async def test_afterwards_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch,
     else:
         task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert [board.waiters for board in boards] == [[], []]
+    assert not any(board.waiters.readers for board in boards)
     assert timers.set[0][2].cancelled() or end == "over"
 
 
@@ -121,7 +115,7 @@ async def test_more_may_happen_between_waking_and_running(monkeypatch: pytest.Mo
     task = await begin(10, [board])
     for _ in range(3):
         board.append(10)
-    board.waiters[0].disturbed()
+    board.waiters.disturb()
     assert await task is True
 
 

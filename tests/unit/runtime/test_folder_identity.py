@@ -7,10 +7,10 @@ import pytest
 from tests.unit.runtime.test_broker_life import append, create, stored
 from tests.unit.sample import BrokerInMemory
 
-from runnel.config.broker import BrokerConfig
-from runnel.runtime.broker import Broker
-from runnel.storage.checkpoint import read_properties, write_properties
-from runnel.storage.folder_identity import FolderIdentity, ForeignFolder, read_identity
+from tailrace.config.broker import BrokerConfig
+from tailrace.runtime.opener import start_broker
+from tailrace.storage.checkpoint import read_properties, write_properties
+from tailrace.storage.folder_identity import FolderIdentity, ForeignFolder, read_identity
 
 META = "/data/meta.properties"
 
@@ -46,11 +46,11 @@ async def test_it_keeps_saying_so() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cluster.id": "another"}, "are of cluster another, not of "),
-        ({"node.id": "9"}, "are of broker 9, not of 1"),
+        ({"cluster.id": "another"}, "belong to cluster another, but this broker joins cluster "),
+        ({"node.id": "9"}, "belong to broker 9, not to broker 1"),
         ({"version": "2"}, "unknown version '2'"),
-        ({"version": "0"}, "no number as broker.id"),
-        ({"node.id": "one"}, "no number as node.id"),
+        ({"version": "0"}, "no numeric broker.id"),
+        ({"node.id": "one"}, "no numeric node.id"),
         ({"cluster.id": ""}, "has no cluster.id"),
     ],
 )
@@ -105,7 +105,7 @@ async def test_a_folder_and_a_copy_of_it_are_refused_and_untouched() -> None:
     for folder in ("/more", "/copy"):
         machine.fs.write_file(f"{folder}/meta.properties", machine.fs.read_file(META) or b"")
     machine.fs.write_file("/more/meta.properties", (machine.fs.read_file(META) or b"") + b"directory.id=other\n")
-    with pytest.raises(ForeignFolder, match=r"/copy and /data say .* that they are the same folder"):
+    with pytest.raises(ForeignFolder, match=r"/copy and /data have the same directory\.id"):
         await machine.start(log_dirs="/data,/more,/copy")
     assert machine.fs.exists("/data/.kafka_cleanshutdown")
     machine.fs.write_file("/copy/meta.properties", (machine.fs.read_file(META) or b"") + b"directory.id=third\n")
@@ -134,7 +134,7 @@ async def test_the_file_of_a_broker_with_zookeeper_is_read() -> None:
 
 async def test_a_folder_whose_metadata_is_lost_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=theirs\nnode.id=1\n")
-    broker = Broker(BrokerConfig({"node.id": "1", "log.dirs": str(tmp_path)}))
+    config = BrokerConfig({"node.id": "1", "log.dirs": str(tmp_path)})
     with pytest.raises(ForeignFolder, match="belongs to cluster theirs, but cluster-metadata"):
-        await broker.start()
+        await start_broker(config)
     assert os.listdir(tmp_path) == ["meta.properties"]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.runtime.members import members
 
-from runnel.coordination.store import Operation, OutcomeUnknown
-from runnel.machines.controller import topic_step
-from runnel.machines.controller.topic import NewTopic, check_new_name
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.coordination.store import Operation, OutcomeUnknown
+from tailrace.machines.controller import topic_step
+from tailrace.machines.controller.topic import NewTopic, check_new_name
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 COUNT = 10
 
@@ -68,7 +68,7 @@ async def test_the_name_of_a_hidden_topic_is_taken() -> None:
         await broker.controller.create_topic(NewTopic("t", COUNT, 1), broker.topic_defaults)
         async with broker.controller.turn:  # so that it is not removed at once
             await broker.controller.commit(topic_step.next_removal(broker.image, "t"))
-            with pytest.raises(ApiError, match="is being made or removed") as caught:
+            with pytest.raises(ApiError, match="is being created or deleted") as caught:
                 check_new_name(broker.image, "t")
             assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
         await cluster.until(lambda: not broker.image.hidden)

@@ -8,15 +8,17 @@ import pytest
 from tests.unit.coordination.zookeeper_process import ZooKeeperProcess, free_port
 from tests.unit.sample import ManualClock
 
-from runnel.base.clock import SystemClock
-from runnel.config.broker import BrokerConfig
-from runnel.config.error import ConfigError
-from runnel.coordination.layout import CLUSTER_ID
-from runnel.coordination.store import StoreUnreachableError
-from runnel.machines.controller.topic import NewTopic
-from runnel.runtime.broker import Broker
-from runnel.runtime.metadata_store import make_zookeeper_store, open_store
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.base.clock import SystemClock
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.error import ConfigError
+from tailrace.coordination.layout import CLUSTER_ID
+from tailrace.coordination.store import StoreUnreachableError
+from tailrace.machines.controller.topic import NewTopic
+from tailrace.runtime.metadata_store import make_zookeeper_store, open_store
+from tailrace.runtime.opener import start_broker
+from tailrace.storage.memory_fs import MemoryFileSystem
+
+DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
 
 def config(folder: Path, **options: str) -> BrokerConfig:
@@ -27,14 +29,12 @@ def config(folder: Path, **options: str) -> BrokerConfig:
 async def test_a_broker_finds_its_topics_in_zookeeper_again(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
     root = f"/{uuid4().hex}"
     settings = config(tmp_path / "data", zookeeper_connect=f"{zookeeper.address}{root}")
-    broker = Broker(settings)
-    await broker.start()
+    broker = await start_broker(settings)
     cluster_id = broker.cluster_id
     await broker.controller.create_topic(NewTopic("t", 3, 1), broker.topic_defaults)
     await broker.stop()
     assert not list((tmp_path / "data").glob("*.sqlite*"))
-    again = Broker(settings)
-    await again.start()
+    again = await start_broker(settings)
     assert again.cluster_id == cluster_id
     assert again.image.topics["t"].partition_count == 3
     node = await again.metadata.store.get(CLUSTER_ID)
@@ -50,9 +50,29 @@ async def test_a_zookeeper_that_is_not_there_is_waited_for_and_then_named(tmp_pa
 
 
 async def test_without_kazoo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "runnel.coordination.zookeeper", None)
-    with pytest.raises(ConfigError, match=r"install the extra runnel\[cluster\]"):
+    monkeypatch.setitem(sys.modules, "tailrace.coordination.zookeeper.zookeeper", None)
+    with pytest.raises(ConfigError, match=r"install the extra tailrace\[cluster\]"):
         make_zookeeper_store(config(tmp_path, zookeeper_connect="zk"), ManualClock())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("secret", "this is not a known login module; known are org.apache.zookeeper.server.auth.DigestLoginModule"),
+        ("org.apache.kafka.common.security.plain.PlainLoginModule required password=secret;", "is not a known login"),
+        ("com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;", r"GSSAPI \(Kerberos\) is not"),
+        (f"{DIGEST} required username=a;", "has no option password"),
+        (f'{DIGEST} required username="" password=secret;', "has no option username"),
+        (f'{DIGEST} required username=a password="secret', "the quote has no end on its line"),
+    ],
+)
+def test_a_login_at_zookeeper_that_is_none_is_an_error_without_secrets(text: str, words: str) -> None:
+    name = "tailrace.zookeeper.sasl.jaas.config"
+    with pytest.raises(ConfigError, match=words) as caught:
+        make_zookeeper_store(BrokerConfig({"zookeeper.connect": "zk", name: text}), ManualClock())
+    assert caught.value.name == name
+    assert name in caught.value.message
+    assert "secret" not in caught.value.message
 
 
 @pytest.mark.parametrize(

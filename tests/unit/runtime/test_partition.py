@@ -9,17 +9,19 @@ from uuid import UUID
 import pytest
 from tests.unit.sample import NOW_MS, ManualClock, make_batch, records_of
 
-from runnel.config.broker import BrokerConfig
-from runnel.config.topic import TopicConfig
-from runnel.machines.controller.record import PartitionRecord
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import TimestampType, check_crc, read_header
-from runnel.runtime.leadership import ReplicaWorld
-from runnel.runtime.partition import ACKS_ALL, Appended, Partition
-from runnel.runtime.replicas import log_config
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import MemoryFileSystem
-from runnel.storage.timestamp_lookup import TimestampLookup
+from tailrace.base.sentinel import ACKS_ALL
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.topic import TopicConfig
+from tailrace.machines.controller.record import PartitionRecord
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import TimestampType, check_crc, read_header
+from tailrace.runtime.append import Appended
+from tailrace.runtime.partition import Partition
+from tailrace.runtime.replication.leadership import ReplicaWorld
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.timestamp_lookup import TimestampLookup
 
 
 class NoDesk:
@@ -49,7 +51,7 @@ class Bench:
         self.fs.make_directory("/data")
         config = TopicConfig.resolve({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfig())
         self.log_dir = LogDir.open(self.fs, "/data", ManualClock())
-        log = self.log_dir.create("t", 0, UUID(int=1), log_config(config))
+        log = self.log_dir.create("t", 0, UUID(int=1), LogConfig.of_topic(config))
         self.partition = Partition("t", UUID(int=1), 0, log, config)
         self.lead(0)
 
@@ -149,11 +151,11 @@ def test_a_partition_starts_where_its_log_ends() -> None:
 def test_those_who_wait_are_told_of_each_append() -> None:
     bench, first, second = Bench(), Waiter(), Waiter()
     batch = make_batch(b"a")
-    bench.partition.wait(first)
+    bench.partition.waiters.add(first)
     bench.append(bytearray(batch))
-    bench.partition.wait(second)
+    bench.partition.waiters.add(second)
     bench.append(bytearray(batch))
-    bench.partition.stop_waiting(first)
+    bench.partition.waiters.remove(first)
     bench.append(bytearray(batch))
     assert (first.told, second.told) == ([len(batch)] * 2, [len(batch)] * 2)
 
@@ -164,21 +166,21 @@ def test_a_waiter_may_leave_while_it_is_told() -> None:
     class Leaving(Waiter):
         def appended(self, size_bytes: int) -> None:
             super().appended(size_bytes)
-            bench.partition.stop_waiting(self)
+            bench.partition.waiters.remove(self)
 
     waiters = [Leaving() for _ in range(3)]
     for waiter in waiters:
-        bench.partition.wait(waiter)
+        bench.partition.waiters.add(waiter)
     bench.append()
     bench.append()
     assert [len(waiter.told) for waiter in waiters] == [1, 1, 1]
-    bench.partition.stop_waiting(waiters[0])
+    bench.partition.waiters.remove(waiters[0])
 
 
 def test_a_disturbance_reaches_everybody() -> None:
     bench, waiter = Bench(), Waiter()
-    bench.partition.wait(waiter)
-    bench.partition.disturb()
+    bench.partition.waiters.add(waiter)
+    bench.partition.waiters.disturb()
     assert waiter.told == ["disturbed"]
 
 
@@ -213,7 +215,7 @@ def test_a_repeated_batch_is_answered_with_where_it_was_written_first() -> None:
     first = make_batch(b"a", b"b", producer=(7, 0, 0))
     bench.append(bytearray(first))
     bench.append(make_batch(b"c", producer=(7, 0, 2)))
-    bench.partition.wait(waiter)
+    bench.partition.waiters.add(waiter)
     assert bench.append(bytearray(first)) == Appended(1, -1)
     assert bench.partition.high_watermark == 4
     assert waiter.told == []
@@ -271,10 +273,10 @@ def test_more_than_all_replicas_need_not_be_in_sync() -> None:
 
 
 def test_a_full_disk_is_a_storage_error_until_there_is_room_again(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "runnel.runtime")
+    caplog.set_level(logging.INFO, "tailrace.runtime")
     bench, waiter = Bench(), Waiter()
     bench.append(make_batch(b"a"))
-    bench.partition.wait(waiter)
+    bench.partition.waiters.add(waiter)
     bench.fail_writes(errno.ENOSPC)
     assert [bench.refusal(make_batch(b"lost")) for _ in range(3)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
     assert (bench.partition.high_watermark, waiter.told) == (1, [])

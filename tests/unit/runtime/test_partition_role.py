@@ -4,21 +4,23 @@ import asyncio
 from uuid import UUID
 
 import pytest
+from tests.now import now
 from tests.unit.runtime.test_partition import Waiter
 from tests.unit.sample import NOW_MS, ManualClock, make_batch, records_of
 
-from runnel.config.broker import BrokerConfig
-from runnel.config.topic import TopicConfig
-from runnel.machines.controller.record import NO_BROKER, PartitionRecord
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import read_header
-from runnel.runtime.commit_wait import CommitEnd
-from runnel.runtime.leadership import ReplicaWorld
-from runnel.runtime.lease import Lease
-from runnel.runtime.partition import ACKS_ALL, Partition
-from runnel.runtime.replicas import log_config
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.base.sentinel import ACKS_ALL, NO_BROKER
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.topic import TopicConfig
+from tailrace.machines.controller.record import PartitionRecord
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import read_header
+from tailrace.runtime.lease import Lease
+from tailrace.runtime.offset_wait import OffsetReached
+from tailrace.runtime.partition import Partition
+from tailrace.runtime.replication.leadership import ReplicaWorld
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 LAG_MAX_MS = 1_000
 
@@ -51,7 +53,7 @@ class Bench:
         self.clock, self.desk = ManualClock(), Desk()
         self.lease_ms = float("inf")
         log_dir = LogDir.open(MemoryFileSystem(), "/data", self.clock)
-        storage = log_dir.create("t", 0, UUID(int=1), log_config(config))
+        storage = log_dir.create("t", 0, UUID(int=1), LogConfig.of_topic(config))
         lease = Lease(self.clock, lambda: self.lease_ms)
         self.partition = Partition("t", UUID(int=1), 0, storage, config, high_watermark=high_watermark, lease=lease)
         self.world = ReplicaWorld(1, self.clock, LAG_MAX_MS, self.desk)
@@ -66,9 +68,9 @@ class Bench:
         batch = memoryview(make_batch(*values))
         return self.partition.append(batch, read_header(batch), acks, NOW_MS).base_offset
 
-    def produce(self, *values: bytes) -> CommitEnd:
+    def produce(self, *values: bytes) -> OffsetReached:
         base_offset = self.append(*values)
-        end = self.partition.when_committed(base_offset + len(values))
+        end = self.partition.high_watermark_reached(base_offset + len(values))
         assert end is not None
         return end
 
@@ -118,9 +120,9 @@ def test_a_leader_without_its_lease_takes_and_acknowledges_nothing() -> None:
     """It was stopped, or cannot reach the metadata store: another one may have been elected."""
     bench = Bench()
     bench.lead(isr=(1,))
-    assert bench.partition.is_sure_to_lead
+    assert now(bench.partition.is_sure_to_lead)
     bench.lease_ms = bench.clock.time_ms
-    assert not bench.partition.is_sure_to_lead
+    assert not now(bench.partition.is_sure_to_lead)
     assert bench.refusal() is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert bench.partition.log.log_end_offset == 0
     bench.lease_ms = bench.clock.time_ms + 1
@@ -140,13 +142,13 @@ async def test_acks_all_is_answered_when_everybody_in_sync_has_it() -> None:
     bench.fetch(3, 2)
     assert end.result() is None
     assert bench.partition.high_watermark == 2
-    assert bench.partition.when_committed(2) is None
+    assert bench.partition.high_watermark_reached(2) is None
 
 
 async def test_those_who_wait_are_woken_in_the_order_of_their_offsets() -> None:
     bench = Bench()
     bench.lead(isr=(1, 2))
-    later, sooner = bench.produce(b"a", b"b"), bench.partition.when_committed(1)
+    later, sooner = bench.produce(b"a", b"b"), bench.partition.high_watermark_reached(1)
     assert sooner is not None
     bench.fetch(2, 1)
     assert (sooner.done(), later.done()) == (True, False)
@@ -184,8 +186,8 @@ async def test_who_gave_up_waiting_is_in_nobodys_way() -> None:
 def test_readers_hear_of_what_is_committed_and_followers_of_what_is_written() -> None:
     bench, reader, follower = Bench(), Waiter(), Waiter()
     bench.lead(isr=(1, 2))
-    bench.partition.wait(reader)
-    bench.partition.wait(follower, for_end=True)
+    bench.partition.waiters.add(reader)
+    bench.partition.waiters.add(follower, for_end=True)
     bench.append(b"a")
     bench.append(b"b")
     assert reader.told == []
@@ -206,9 +208,9 @@ def test_a_new_leader_lets_nobody_read_what_may_not_be_committed() -> None:
     bench.follow(1)
     bench.partition.high_watermark = 1
     reader = Waiter()
-    bench.partition.wait(reader)
+    bench.partition.waiters.add(reader)
     bench.lead(2)
-    assert (bench.partition.high_watermark, bench.partition.epoch_start_offset) == (1, 2)
+    assert (bench.partition.high_watermark, bench.partition.role.epoch_start_offset) == (1, 2)
     bench.fetch(2, 2)
     bench.fetch(3, 2)
     assert bench.partition.high_watermark == 2
@@ -242,7 +244,7 @@ def test_a_change_of_the_isr_ends_only_with_a_new_state_of_the_partition() -> No
     leadership = bench.partition.leadership
     assert leadership is not None
     bench.partition.lead(record, (1, 2, 3), bench.world)
-    assert leadership.machine.pending == (1, 2)
+    assert now(leadership.machine.pending) == (1, 2)
     bench.fetch(3, 0)
     assert bench.desk.proposed == [(1, 2)]
     bench.lead(isr=(1, 2))
@@ -283,7 +285,7 @@ def test_a_follower_has_its_leaders_bytes_and_shows_what_is_committed() -> None:
     leader.lead()
     leader.append(b"a", b"b")
     follower.follow(0)
-    follower.partition.wait(reader)
+    follower.partition.waiters.add(reader)
     data = _bytes_of(leader)
     assert follower.partition.append_replicated(data, 0) == len(data)
     follower.partition.learn(1, 0)

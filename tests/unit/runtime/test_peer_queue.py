@@ -7,8 +7,8 @@ import pytest
 from tests.logged import logged
 from tests.settled import settled
 
-from runnel.runtime.peer import Peer
-from runnel.runtime.peer_queue import PeerQueue
+from tailrace.runtime.peer import Peer
+from tailrace.runtime.peer_queue import PeerQueue
 
 HERE, THERE = 1, 2
 
@@ -115,4 +115,4 @@ async def test_who_fails_to_take_items_back_stops_nobody_else(caplog: pytest.Log
     bench.queue.add(HERE, 2)
     await bench.go_on()
     assert bench.sent[-1] == (HERE, [2])
-    assert "is lost" in logged(caplog)
+    assert "are lost" in logged(caplog)

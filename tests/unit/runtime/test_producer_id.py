@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from runnel.base.limits import PRODUCER_ID_BLOCK_SIZE
-from runnel.coordination.embedded import EmbeddedStore
-from runnel.coordination.layout import PRODUCER_ID_BLOCK
-from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.runtime.producer_id import ProducerIds
+from tailrace.base.invariant import InvariantError
+from tailrace.base.limits import PRODUCER_ID_BLOCK_SIZE
+from tailrace.coordination.embedded import EmbeddedStore
+from tailrace.coordination.layout import PRODUCER_ID_BLOCK
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.coordination.store import ANY_VERSION, Delete, Node
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.runtime.producer_id import ProducerIds
 
 
 async def take(ids: ProducerIds, count: int) -> list[int]:
@@ -40,7 +42,7 @@ async def test_a_block_is_reserved_before_its_first_id_is_given_out(tmp_path: Pa
 
 async def test_brokers_that_share_a_store_never_share_an_id() -> None:
     class SlowStore(MemoryStore):
-        async def get(self, path: str) -> object:  # type: ignore[override]
+        async def get(self, path: str) -> Node | None:
             node = await super().get(path)
             await asyncio.sleep(0)  # long enough for the other broker to be faster
             return node
@@ -50,6 +52,15 @@ async def test_brokers_that_share_a_store_never_share_an_id() -> None:
     taken = await asyncio.gather(*(take(ids, PRODUCER_ID_BLOCK_SIZE + 1) for ids in brokers))
     everything = [producer_id for each in taken for producer_id in each]
     assert len(set(everything)) == len(everything)
+
+
+async def test_a_store_that_lost_its_blocks_gives_out_no_id_twice() -> None:
+    store = MemoryStore()
+    ids = ProducerIds(store, 1)
+    await take(ids, PRODUCER_ID_BLOCK_SIZE)
+    await store.commit([Delete(PRODUCER_ID_BLOCK, ANY_VERSION)])
+    with pytest.raises(InvariantError, match="producer ids from 0 are reserved again"):
+        await ids.next()
 
 
 async def test_many_producers_may_ask_at_once() -> None:

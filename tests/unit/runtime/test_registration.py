@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from runnel.base.clock import SystemClock
-from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.machines.controller.record import REVOKED, BrokerAdmitted, BrokerRecord
-from runnel.runtime.registration import UNCLEAN, Registration
-from runnel.storage.checkpoint import CleanStop
+from tailrace.base.clock import SystemClock
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.machines.controller.record import REVOKED, BrokerAdmitted, BrokerRecord
+from tailrace.runtime.log.folder import UNCLEAN
+from tailrace.runtime.registration import Registration
+from tailrace.storage.checkpoint import CleanStop
 
 WAIT_MS = 10_000
 
@@ -21,8 +22,8 @@ async def process(tree: MemoryTree, found: CleanStop | None) -> AsyncIterator[tu
     store = MemoryStore(tree, SystemClock())
     metadata = ClusterMetadata(store)
     await metadata.load()
-    registration = Registration(metadata, 1, None)
-    await registration.register([], found, WAIT_MS)
+    registration = Registration(metadata, 1, found_stop=found)
+    await registration.register(WAIT_MS)
     try:
         yield registration, metadata
     finally:
@@ -42,6 +43,7 @@ async def admit(metadata: ClusterMetadata, record: BrokerRecord) -> None:
 async def test_a_broker_that_was_never_admitted_is_clean_if_it_stopped_so() -> None:
     async with process(MemoryTree(), CleanStop()) as (registration, _):
         assert registered(registration).is_clean
+        assert registration.clean_stop is not None
         assert registration.clean_stop.broker_epoch == -1
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from runnel.server.budget import Backlog, Budget, Claim
+from tailrace.server.budget import Backlog, Budget, Claim
 
 
 class Frame:
@@ -94,7 +94,7 @@ def test_memory_given_back_by_small_requests_wakes_those_who_wait() -> None:
 
 
 def test_giving_back_more_than_was_taken_is_a_bug() -> None:
-    with pytest.raises(Exception, match="given back"):
+    with pytest.raises(Exception, match="released only after"):
         Budget(100).give_back(1)
 
 

@@ -29,9 +29,9 @@ from tests.faults.live import (
     wait_until,
 )
 
-from runnel.base.limits import FULL_MEMORY_READ_BYTES, MIB, READ_AHEAD_FRAMES_MAX
-from runnel.records.compression import Compression, compress
-from runnel.server import listener
+from tailrace.base.limits import FULL_MEMORY_READ_BYTES, MIB, READ_AHEAD_FRAMES_MAX
+from tailrace.records.compression import Compression, compress
+from tailrace.server import listener
 
 REQUEST_BYTES_MAX = 2 * MIB
 QUEUED_BYTES_MAX = 4 * MIB
@@ -159,6 +159,24 @@ def test_a_good_request_before_a_bad_length_is_answered(live: Live, caplog: pyte
     assert "a frame of -5 bytes" in line
 
 
+def test_a_flood_of_bad_connections_writes_only_so_many_lines(
+    live: Live, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = live.server.listeners._warnings
+    monkeypatch.setattr(log, "_lines_max", 3)
+    for _ in range(8):
+        with live.socket() as peer:
+            peer.sendall(struct.pack(">i", -5))
+            assert is_closed(peer)
+    live.wait_until_gone()
+    assert len([line for line in warnings(caplog) if "a frame of -5 bytes" in line]) == 3
+    monkeypatch.setattr(log, "_window_start_ms", 0)
+    with live.socket() as peer:
+        peer.sendall(struct.pack(">i", -5))
+        assert is_closed(peer)
+    assert "5 more lines about connections are not logged" in warnings(caplog)
+
+
 # --- what the peer sent before it ended
 
 
@@ -194,7 +212,7 @@ def test_a_long_poll_ends_when_its_peer_is_gone(live: Live, end: str) -> None:
     reset(wire._socket) if end == "reset" else wire._socket.close()
     live.wait_until_gone()
     partition = live.server.broker.replicas.get(topic, 0)
-    wait_until(lambda: not partition._waiters, "nobody waits at the partition")
+    wait_until(lambda: not partition.waiters.readers, "nobody waits at the partition")
 
 
 def test_a_long_poll_that_begins_after_its_peer_has_finished_does_not_wait(live: Live) -> None:
@@ -223,7 +241,7 @@ def test_a_produce_in_a_worker_thread_is_finished_though_its_peer_is_gone(live: 
     records = batch([bytes(50) + number.to_bytes(4) for number in range(20_000)], key=None)
     blocked = threading.Event()
     for _ in range(4):
-        live.server.broker.worker.submit(blocked.wait, 20)
+        live.server.broker.worker.submit(blocked.wait, TIMEOUT_S)
     wire = live.wire()
     body = records[61:]
     compressed = batch(
@@ -380,7 +398,7 @@ def test_a_peer_that_never_reads_is_not_read_and_in_the_end_dropped(
         live.sweep_later(IDLE_S + 1)
         live.wait_until_gone()
     (line,) = warnings(caplog)
-    assert "it does not read its replies" in line
+    assert "the client does not read its replies" in line
 
 
 def test_a_slow_reader_is_kept_as_long_as_it_reads_something(live: Live) -> None:
@@ -483,7 +501,7 @@ def test_frames_that_do_not_fit_into_memory_together_are_all_served(live: Live) 
     for producer in producers:
         producer.start()
     for producer in producers:
-        producer.join(60)
+        producer.join(2 * TIMEOUT_S)
     assert outcomes == [0] * 48
     live.wait_until_gone()
 

@@ -1,29 +1,38 @@
 """What a peer sees of each kind of error, and what the log says of it."""
 
 import struct
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from tests.faults.live import request_header
 
-from runnel.base import limits
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from runnel.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsResponse
-from runnel.runtime.broker import Broker
-from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
-from runnel.server.api import APIS, Api
-from runnel.server.connection import Connection, ConnectionClosed
-from runnel.server.dispatch import Dispatcher, Intercept
-from runnel.storage.error import StorageError
+from tailrace.base import limits
+from tailrace.base.clock import SystemClock
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsResponse
+from tailrace.runtime.broker import Broker
+from tailrace.server.api import Api
+from tailrace.server.connection import Connection, ConnectionClosed
+from tailrace.server.dispatch import Dispatcher, Intercept
+from tailrace.server.handlers import APIS
+from tailrace.storage.error import StorageError
 
 
 class Peer:
     """A connection as far as the dispatcher knows it."""
+
+    session = None
+    principal = "User:ANONYMOUS"
+    host = "127.0.0.1"
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -55,8 +64,13 @@ def frame(request: Message, version: int, client_id: str = "t") -> bytearray:
     return bytearray(b"".join(encode_request(5, client_id, request, version))[4:])
 
 
-async def serve(data: bytes, *, peer: Peer | None = None, intercept: Intercept | None = None) -> bytes | None:
-    dispatcher = Dispatcher(cast("Broker", None), intercept)
+async def serve(
+    data: bytes | bytearray, *, peer: Peer | None = None, intercept: Intercept | None = None
+) -> bytes | None:
+    broker = SimpleNamespace(
+        metadata=ClusterMetadata(MemoryStore(MemoryTree())), config=BrokerConfig(), clock=SystemClock()
+    )
+    dispatcher = Dispatcher(cast("Broker", broker), intercept)
     reply = await dispatcher.serve(cast("Connection", peer or Peer()), bytearray(data))
     return None if reply is None else b"".join(reply)[4:]
 
@@ -171,7 +185,7 @@ async def test_an_intercept_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         (request_header(3, -1), "METADATA v-1 is not served"),
         (request_header(0, 2), "PRODUCE v2 is not served"),
         (request_header(3, 1), "ends early"),
-        (request_header(3, 1) + struct.pack(">i", 2_000_000_000), "more elements than the data that is left"),
+        (request_header(3, 1) + struct.pack(">i", 2_000_000_000), "more elements than the remaining data"),
         (request_header(19, 4) + struct.pack(">i", -2), "negative length"),
         (struct.pack(">hhih", 18, 0, 1, 30_000) + b"short", "client id is longer"),
         (request_header(3, 1) + struct.pack(">ih", 1, 3) + b"\xff\xfe\x80", "not UTF-8"),

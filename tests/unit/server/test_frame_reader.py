@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
-from runnel.server.frame_reader import FrameReader
+from tailrace.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
+from tailrace.server.frame_reader import FrameReader
 
 SCRATCH_BYTES = 4096
 LIMIT_BYTES = 20_000
@@ -123,8 +123,6 @@ BAD_LENGTHS = {
     "the least": -(2**31),
     "one too many": LIMIT_BYTES + 1,
     "the greatest": 2**31 - 1,
-    "a TLS hello": 0x16030100,
-    "HTTP": int.from_bytes(b"GET ", "big"),
 }
 
 
@@ -136,6 +134,22 @@ def test_a_bad_length_ends_the_stream_after_the_frames_before_it(length: int, si
     assert found == [b"good", b"too"]
     assert target.problem == f"a frame of {length} bytes; the limit is {LIMIT_BYTES}"
     assert target.partial_bytes == 0, "nothing was allocated for it"
+
+
+@pytest.mark.parametrize(
+    ("start", "protocol"),
+    [
+        (bytes.fromhex("16030100a5010000a10303"), "TLS"),
+        (bytes.fromhex("1603030200010001fc0303"), "TLS"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"POST /topics HTTP/1.1\r\n", "HTTP"),
+    ],
+)
+def test_another_protocol_is_called_by_its_name(start: bytes, protocol: str) -> None:
+    """A TLS hello was taken for a frame of 369,295,617 bytes, which told nobody what is wrong."""
+    target = reader()
+    assert feed(target, start, 3) == []
+    assert (target.problem or "").startswith(f"the client speaks {protocol} on a")
 
 
 def test_the_largest_frame_is_allowed() -> None:

@@ -9,17 +9,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import psutil
 import pytest
 from tests.faults.live import LOOPS, TIMEOUT_S, Live, api_versions, is_closed, receive_frame, wait_until
 
-from runnel.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
-from runnel.config.broker import BrokerConfig
-from runnel.server import listener
-from runnel.server.connection import Connection
-from runnel.server.server import Server
+from tailrace.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
+from tailrace.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
+from tailrace.server import listener
+from tailrace.server.connection import Connection
+from tailrace.server.server import Server
 
 HALF_OPEN_COUNT = 2000
 HALF_OPEN_BYTES_MAX = 32 * 1024
@@ -113,7 +114,10 @@ def test_limits_may_change_while_the_server_runs(tmp_path: Path) -> None:
     with Live(tmp_path, {"max.connections.per.ip": "1"}) as live:
         first = live.socket()
         assert answers(first)
-        live.call(setattr, live.server.broker, "config", BrokerConfig({"max.connections.per.ip": "2"}))
+        change = live.server.broker.controller.write_config(
+            ConfigKind.BROKER, CLUSTER_DEFAULT, lambda _: {"max.connections.per.ip": "2"}, validate_only=False
+        )
+        live.wait_for(change)
         with live.socket() as second:
             assert answers(second)
         first.close()
@@ -180,15 +184,15 @@ def test_a_sweep_that_fails_is_not_the_last(
 ) -> None:
     monkeypatch.setattr(listener, "CONNECTION_SWEEP_INTERVAL_S", 0.001)
     with Live(tmp_path) as live:
-        sweeps = []
+        sweeps: list[float] = []
 
         def fail(now: float) -> None:
             sweeps.append(now)
             raise ZeroDivisionError
 
-        live.server.listeners.sweep = fail
+        monkeypatch.setattr(live.server.listeners, "sweep", fail)
         wait_until(lambda: len(sweeps) > 1, "it is tried again")
-    assert caplog.records[0].getMessage() == "looking through the connections failed"
+    assert caplog.records[0].getMessage() == "closing idle connections failed"
 
 
 def test_a_port_that_is_taken_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -228,4 +232,5 @@ def test_a_connection_whose_turn_comes_after_the_end_is_let_go(tmp_path: Path) -
     """A peer connected while the server stopped, and its connection was left to the garbage collector."""
     with Live(tmp_path) as live:
         live.assert_serves()
-    assert live.server.listeners.admit(cast("Connection", object())) == "the broker stops"
+    late = SimpleNamespace(listener_name="PLAINTEXT", host="127.0.0.1")
+    assert live.server.listeners.admit(cast("Connection", late)) == "the broker stops"

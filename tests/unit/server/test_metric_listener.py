@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from tests.faults.live import LOOPS, TIMEOUT_S, Live, is_closed, wait_until
 
-import runnel
-from runnel.base.limits import METRIC_CONNECTIONS_MAX, METRIC_REQUEST_BYTES_MAX
-from runnel.base.metric import Registry
-from runnel.server.metric_text import lines
+import tailrace
+from tailrace.base.limits import METRIC_CONNECTIONS_MAX, METRIC_REQUEST_BYTES_MAX
+from tailrace.base.metric import Registry
+from tailrace.server import server
+from tailrace.server.metric_listener import MetricListener
+from tailrace.server.metric_text import lines
 
-OPTIONS = {"runnel.metrics.listener": "127.0.0.1:0", "offsets.topic.num.partitions": "3"}
+OPTIONS = {"tailrace.metrics.listener": "127.0.0.1:0", "offsets.topic.num.partitions": "3"}
 SAMPLE = re.compile(r'[a-z_][a-z0-9_]*(\{([a-z]+="([^"\\\n]|\\[\\"n])*",?)+\})? ([0-9.e+-]+|\+Inf)')
 
 
@@ -45,10 +47,10 @@ def peer(live: Live) -> socket.socket:
 
 def test_the_lag_of_a_group_can_be_scraped(tmp_path: Path, loop: str) -> None:
     with Live(tmp_path, OPTIONS, loop=loop) as live:
-        with runnel.Producer(live.bootstrap) as producer:
+        with tailrace.Producer(live.bootstrap) as producer:
             for _ in range(5):
                 producer.send("views", value=b"v")
-        with runnel.Admin(live.bootstrap) as admin:
+        with tailrace.Admin(live.bootstrap) as admin:
             assert admin.alter_group_offsets('say "hi"\n', {("views", 0): 2}) == {("views", 0): None}
         found = scrape(live)
         labels = r'consumergroup="say \"hi\"\n"'
@@ -56,8 +58,8 @@ def test_the_lag_of_a_group_can_be_scraped(tmp_path: Path, loop: str) -> None:
         assert found[f"kafka_consumergroup_lag_sum{{{labels}}}"] == 3
         assert found['kafka_server_group_coordinator_metrics_group_count{protocol="classic"}'] == 1
         assert found["kafka_server_group_coordinator_metrics_offset_commit_count"] == 1
-        assert found['runnel_transaction_aborted_count{cause="timeout"}'] == 0
-        assert found['runnel_transactional_id_count{state="PrepareCommit"}'] == 0
+        assert found['tailrace_transaction_aborted_count{cause="timeout"}'] == 0
+        assert found['tailrace_transactional_id_count{state="PrepareCommit"}'] == 0
 
 
 def test_nothing_listens_unless_it_is_asked_for(tmp_path: Path) -> None:
@@ -96,9 +98,22 @@ def test_a_head_that_does_not_end_is_cut_off(tmp_path: Path, loop: str) -> None:
         assert scrape(live)
 
 
-def test_the_slow_and_the_many_are_let_go(tmp_path: Path, loop: str) -> None:
+@pytest.fixture
+def listeners(monkeypatch: pytest.MonkeyPatch) -> list[MetricListener]:
+    """Collect the metric listeners of the servers that a test starts."""
+    made: list[MetricListener] = []
+
+    def make(metrics: Registry) -> MetricListener:
+        made.append(MetricListener(metrics))
+        return made[-1]
+
+    monkeypatch.setattr(server, "MetricListener", make)
+    return made
+
+
+def test_the_slow_and_the_many_are_let_go(tmp_path: Path, loop: str, listeners: list[MetricListener]) -> None:
     with Live(tmp_path, OPTIONS, loop=loop) as live:
-        listener = live.server._metrics
+        (listener,) = listeners
         listener._request_timeout_s = 60.0
         crowd = [peer(live) for _ in range(METRIC_CONNECTIONS_MAX)]
         wait_until(lambda: len(listener._scrapes) == METRIC_CONNECTIONS_MAX, "all are in")
@@ -115,9 +130,11 @@ def test_the_slow_and_the_many_are_let_go(tmp_path: Path, loop: str) -> None:
             each.close()
 
 
-def test_a_broker_stops_though_somebody_is_connected(tmp_path: Path, loop: str) -> None:
+def test_a_broker_stops_though_somebody_is_connected(
+    tmp_path: Path, loop: str, listeners: list[MetricListener]
+) -> None:
     with Live(tmp_path, OPTIONS, loop=loop) as live, peer(live) as idle:
-        wait_until(lambda: len(live.server._metrics._scrapes) == 1, "it is in")
+        wait_until(lambda: len(listeners[0]._scrapes) == 1, "it is in")
         live.stop()
         assert is_closed(idle)
         with pytest.raises(ConnectionRefusedError):

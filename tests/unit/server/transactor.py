@@ -8,23 +8,23 @@ from tests.unit.sample import make_batch
 from tests.unit.server.handlers.peer import Peer
 from tests.unit.server.replication.cluster import Cluster
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.message import Message
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from runnel.protocol.messages.produce import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
-from runnel.protocol.messages.producer import InitProducerIdRequest
-from runnel.protocol.messages.transaction import (
+from tailrace.protocol.messages.producer import InitProducerIdRequest
+from tailrace.protocol.messages.transaction import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopic,
     EndTxnRequest,
 )
-from runnel.protocol.messages.transaction_admin import DescribeTransactionsRequest
-from runnel.protocol.registry import response_type
-from runnel.records.record import read_batches, read_records
+from tailrace.protocol.messages.transaction_admin import DescribeTransactionsRequest
+from tailrace.protocol.registry import response_type
+from tailrace.records.record import read_batches, read_records
 
 STATE = "__transaction_state"
 BUSY = frozenset(
@@ -111,13 +111,13 @@ class Transactor:
     async def until_state(self, *wanted: str) -> None:
         """Wait until the transactional id is in one of these states."""
         async with asyncio.timeout(60):
-            while await self.state() not in wanted:  # noqa: ASYNC110  nobody tells
+            while await self.state() not in wanted:
                 await asyncio.sleep(0.01)
 
     async def patiently(self, step: Any) -> ErrorCode:
         """Take a step, again while it has to wait."""
         async with asyncio.timeout(60):
-            while (code := await step()) in BUSY:  # noqa: ASYNC110  nobody tells
+            while (code := await step()) in BUSY:
                 await asyncio.sleep(0.01)
         return ErrorCode(code)
 

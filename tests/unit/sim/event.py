@@ -2,8 +2,8 @@
 
 from typing import Any, Self
 
-from runnel.sim.check import check
-from runnel.sim.history import History, Recorder
+from tailrace.sim.check import check
+from tailrace.sim.history import History, Recorder
 
 P = "views-0"
 

@@ -4,13 +4,25 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from runnel.sim.determinism import deterministic
-from runnel.sim.loop import VirtualLoop
+from tailrace.sim.determinism import deterministic
+from tailrace.sim.loop import VirtualLoop
+
+
+def make_loop(seed: int) -> VirtualLoop:
+    """Make a loop that nothing runs on yet."""
+    return VirtualLoop(seed)  # type: ignore[abstract]  # only in the eyes of mypy
+
+
+def running_loop() -> VirtualLoop:
+    """Return the loop on which a scene runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
 
 
 def play(work: Coroutine[Any, Any, Any], *, loop: VirtualLoop | None = None, seed: int = 1) -> Any:
     """Run a scene to its end; what nobody caught fails it."""
-    loop = loop or VirtualLoop(seed)
+    loop = loop or make_loop(seed)
     with deterministic(loop, seed):
         try:
             return loop.run_until_complete(work)

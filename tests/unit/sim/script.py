@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from runnel.coordination.layout import node_of, partition_path, record_of
-from runnel.coordination.store import Change, Put
-from runnel.machines.controller.record import PartitionRecord
-from runnel.runtime.partition import Partition
-from runnel.sim.broker import SimBroker
-from runnel.sim.cluster import ClusterSimulation
-from runnel.sim.fault import Faults
-from runnel.sim.record_workload import Shape
+from tailrace.coordination.layout import node_of, partition_path, record_of
+from tailrace.coordination.store import Change, Put
+from tailrace.machines.controller.record import PartitionRecord
+from tailrace.runtime.partition import Partition
+from tailrace.sim.broker import SimBroker
+from tailrace.sim.cluster import ClusterSimulation
+from tailrace.sim.fault import Faults
+from tailrace.sim.record_workload import Shape
 
 _LOOKS_MAX = 100_000
 PATH = partition_path("views", 0)
@@ -137,6 +137,20 @@ class FullDisks(Script):
         self.elect(one)
         for follower in (one, other):
             follower.fs.capacity_bytes = None
+
+
+class PausedLeader(Script):
+    """A leader stops between an append and its acknowledgement, for so long that another is elected, and goes on."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        for _ in range(5):
+            replica = self.replica(leader)
+            await self.until(lambda replica=replica: replica.high_watermark < replica.log.log_end_offset)  # type: ignore[misc]
+            leader.pause()
+            await asyncio.sleep(1.2 * Scene.session_timeout_ms / 1000)
+            leader.resume()
+            await asyncio.sleep(2)
+            leader = self._find(self.state.leader)
 
 
 class Plain(Script):

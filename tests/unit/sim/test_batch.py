@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runnel.sim import batch, simulate
-from runnel.sim.batch import run_batch
-from runnel.sim.simulation import Outcome
+from tailrace.sim import batch, simulate
+from tailrace.sim.batch import run_batch
+from tailrace.sim.simulation import Outcome
 
 
 def play(seed: int) -> Outcome:
@@ -25,7 +25,7 @@ def play_for_ever(seed: int) -> Outcome:
     return play(seed)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_all_seeds_are_counted_and_those_that_failed_are_kept(jobs: int) -> None:
     total = run_batch(range(1, 11), play, jobs=jobs, keeps_going=True, progress=None)
     assert (total.seed_count, total.step_count, total.acknowledged_min) == (10, 1000, 10)
@@ -68,6 +68,6 @@ def test_a_failure_comes_with_its_command_and_a_summary(
     monkeypatch.setattr(simulate, "play", lambda seed, **_: play(seed))
     path = tmp_path / "summary.md"
     assert simulate.main(["--cluster", "--seed", "3", "--seeds", "4", "--summary", str(path)]) == 1
-    assert "repeat with: python -m runnel.sim.simulate --seed 5 --cluster --trace" in capsys.readouterr().out
+    assert "repeat with: python -m tailrace.sim.simulate --seed 5 --cluster --trace" in capsys.readouterr().out
     assert "- seed 5: lost 5" in path.read_text()
     assert "| kill broker | 6 |" in path.read_text()

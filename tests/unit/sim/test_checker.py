@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.sim.event import P, Story
 
-from runnel.sim.check import LOG_CHECKERS
+from tailrace.sim.check import LOG_CHECKERS
 
 CLEAN = {
     "nothing at all": Story(),

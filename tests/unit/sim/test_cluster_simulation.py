@@ -1,12 +1,12 @@
 """Three to five real brokers in a world where things go wrong; `make simulate` runs many more seeds."""
 
 import pytest
-from tests.unit.sim.ablation import ABLATIONS
-from tests.unit.sim.script import Fork, FullDisks, LateIsrChange, Plain, Scene, TwoQuickElections
+from tests.unit.sim.ablation import ABLATIONS, no_lease_after_the_wait
+from tests.unit.sim.script import Fork, FullDisks, LateIsrChange, PausedLeader, Plain, Scene, TwoQuickElections
 
-from runnel.sim.cluster import ClusterSimulation
-from runnel.sim.simulate import report
-from runnel.sim.world import ACKNOWLEDGED
+from tailrace.sim.cluster import ClusterSimulation
+from tailrace.sim.simulate import report
+from tailrace.sim.world import ACKNOWLEDGED
 
 SEEDS = (3, 8, 9, 12, 14, 22, 34, 47)
 """What seeds found once is in the tests of what was wrong."""
@@ -42,3 +42,11 @@ def test_a_safeguard_is_needed(name: str) -> None:
     with ABLATIONS[name]():
         outcome = Scene(1, SAFEGUARDS[name]).run()
     assert any("Violation" in problem for problem in outcome.problems), outcome.notes
+
+
+def test_what_the_followers_have_may_be_acknowledged_without_the_lease() -> None:
+    """The lease is looked at again after the wait; a record that has passed the high watermark does not need that."""
+    with no_lease_after_the_wait() as different:
+        outcome = Scene(1, PausedLeader).run()
+    assert different, outcome.notes
+    assert not outcome.problems, outcome.notes

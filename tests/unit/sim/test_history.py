@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.sim.event import P, Story
 
-from runnel.sim.check import main
-from runnel.sim.history import INFO, OK, BadHistory, History, Recorder, read_history, write_history
+from tailrace.sim.check import main
+from tailrace.sim.history import INFO, OK, BadHistory, History, Recorder, read_history, write_history
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
@@ -34,10 +34,13 @@ def test_an_operation_without_an_end_is_indeterminate() -> None:
 
 
 def test_files_of_several_processes_make_one_history_by_time(tmp_path: Path) -> None:
-    for name, time_ms in (("late", 7), ("early", 3)):
-        recorder = Recorder(lambda now=time_ms: now)
+    def write(name: str, time_ms: int) -> None:
+        recorder = Recorder(lambda: time_ms)
         recorder.invoke(name, "poll").ok(records=[])
         write_history(recorder.events, tmp_path / name)
+
+    write("late", 7)
+    write("early", 3)
     history = read_history(tmp_path / "late", tmp_path / "early")
     assert [operation.process for operation in history.operations] == ["early", "late"]
 

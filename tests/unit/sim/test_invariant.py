@@ -7,18 +7,18 @@ from uuid import UUID
 import pytest
 from tests.unit.sample import make_batch
 
-from runnel.coordination.layout import node_of
-from runnel.coordination.store import Change, Node
-from runnel.machines.controller.record import PartitionRecord, TopicRecord
-from runnel.protocol.messages.produce import (
+from tailrace.coordination.layout import node_of
+from tailrace.coordination.store import Change, Node
+from tailrace.machines.controller.record import PartitionRecord, TopicRecord
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from runnel.records.batch import assign_offsets
-from runnel.sim.invariant import Invariants, Violation
-from runnel.sim.process import Process
+from tailrace.records.batch import assign_offsets
+from tailrace.sim.invariant import Invariants, Violation
+from tailrace.sim.process import Process
 
 TOPIC_ID = UUID(int=7)
 
@@ -32,7 +32,7 @@ class Replica:
         self.is_leader = is_leader
         self.leader_epoch = epoch
         self.high_watermark = high_watermark
-        self.isr = (1, 2)
+        self.isr: tuple[int, ...] = (1, 2)
         self.log: Any = self
         self.config = SimpleNamespace(cleanup_policy_compact=False)
         self.log_start_offset = 0
@@ -91,14 +91,14 @@ def test_a_leader_and_its_follower_are_fine() -> None:
 
 def test_two_leaders_of_one_epoch() -> None:
     pair = Pair(Replica(epoch=3, is_leader=True), Replica(epoch=3, is_leader=True))
-    with pytest.raises(Violation, match="epoch 3, which is broker 1's"):
+    with pytest.raises(Violation, match="epoch 3, which belongs to broker 1"):
         pair.look()
 
 
 def test_a_leader_that_lacks_what_is_committed() -> None:
     pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica(epoch=1, is_leader=True))
     pair.one.replica.isr = (1,)
-    with pytest.raises(Violation, match="it leads with 0 records, 1 are committed"):
+    with pytest.raises(Violation, match="it leads with log end offset 0, but the high watermark was 1"):
         pair.look()
 
 
@@ -118,13 +118,13 @@ def test_a_high_watermark_that_goes_back() -> None:
 
 def test_replicas_that_differ_below_their_high_watermarks() -> None:
     pair = Pair(Replica(b"a", high_watermark=1), Replica(b"b", high_watermark=1))
-    with pytest.raises(Violation, match="the batch at offset 0 is another than was committed"):
+    with pytest.raises(Violation, match="the batch at offset 0 differs from the committed one"):
         pair.look()
 
 
 def test_a_high_watermark_that_the_isr_has_not_reached() -> None:
     pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica())
-    with pytest.raises(Violation, match="its high watermark is 1, broker 2 of its ISR has 0"):
+    with pytest.raises(Violation, match="its high watermark is 1, but broker 2 of its ISR ends at 0"):
         pair.look()
 
 
@@ -141,7 +141,7 @@ def test_who_knows_of_a_later_leader_may_have_begun_again() -> None:
 
 def test_what_is_not_the_same_at_the_end() -> None:
     pair = Pair(Replica(b"a", high_watermark=1), Replica())
-    with pytest.raises(Violation, match="it differs from what broker 1 has"):
+    with pytest.raises(Violation, match="it differs from the replica on broker 1"):
         pair.invariants.check_same()
 
 
@@ -152,7 +152,7 @@ def test_an_acknowledgement_of_what_is_not_committed(acks: int, code: int, is_wr
     response = ProduceResponse(responses=[ProduceResponseTopic(topic_id=TOPIC_ID, partition_responses=[answer])])
     request = ProduceRequest(acks=acks)
     if is_wrong:
-        with pytest.raises(Violation, match="it acknowledges offset 1, the high watermark is 1"):
+        with pytest.raises(Violation, match="it acknowledges offset 1, but the high watermark is 1"):
             pair.invariants.answered(1, request, response)
     else:
         pair.invariants.answered(1, request, response)
@@ -165,10 +165,10 @@ FIRST = PartitionRecord("t", 0, 1, 4, (1, 2))
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (PartitionRecord("t", 0, 1, 4, (1, 9)), "is no part of"),
+        (PartitionRecord("t", 0, 1, 4, (1, 9)), "is not a subset of the replicas"),
         (PartitionRecord("t", 0, 3, 5, (1, 2)), "the leader 3 is not in the ISR"),
-        (PartitionRecord("t", 0, 2, 4, (1, 2)), "after"),
-        (PartitionRecord("t", 0, 1, 3, (1, 2)), "after"),
+        (PartitionRecord("t", 0, 2, 4, (1, 2)), "follows"),
+        (PartitionRecord("t", 0, 1, 3, (1, 2)), "follows"),
         (PartitionRecord("t", 0, 1, 4, (1, 2, 3)), None),
         (PartitionRecord("t", 0, -1, 5, (1, 2)), None),
         (PartitionRecord("t", 0, 2, 5, (2,)), None),
@@ -176,7 +176,8 @@ FIRST = PartitionRecord("t", 0, 1, 4, (1, 2))
 )
 def test_states_in_the_metadata(state: PartitionRecord, text: str | None) -> None:
     invariants = Invariants()
-    for version, record in enumerate((TOPIC, FIRST)):
+    records: list[TopicRecord | PartitionRecord] = [TOPIC, FIRST]
+    for version, record in enumerate(records):
         path, value = node_of(record)
         invariants.committed([Change(path, Node(value, version))])
     path, value = node_of(state)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.unit.sim.scene import Echo, play
 
-from runnel.sim.network import Network
-from runnel.sim.process import Life, Process
+from tailrace.sim.network import Network
+from tailrace.sim.process import Life, Process
 
 
 class Pair:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from tests.unit.coordination import test_store_contract as contract
-from tests.unit.sim.scene import play
+from tests.unit.sim.scene import play, running_loop
 
-from runnel.coordination.store import Create, NotConnectedError, OutcomeUnknown, Put, SessionState
-from runnel.sim.clock import SimClock
-from runnel.sim.network import Network
-from runnel.sim.process import Life, Process
-from runnel.sim.store import SimStore
-from runnel.sim.zookeeper import HOST, SimZookeeper
+from tailrace.coordination.store import Create, NotConnectedError, OutcomeUnknown, Put, SessionState
+from tailrace.sim.clock import SimClock
+from tailrace.sim.process import Life, Process
+from tailrace.sim.store import SimStore
+from tailrace.sim.zookeeper import HOST, SimZookeeper
 
 PROMISES = [
     name
@@ -29,8 +28,8 @@ class Scene:
     """Servers and programs with a session each."""
 
     def __init__(self) -> None:
-        self.loop: Any = asyncio.get_running_loop()
-        self.network: Network = self.loop.network
+        self.loop = running_loop()
+        self.network = self.loop.network
         self.zookeeper = SimZookeeper(self.loop, TIMEOUT_MS)
         self.clock = SimClock(self.loop)
 
@@ -121,7 +120,7 @@ def test_the_lease_never_outlives_the_session() -> None:
         world = Scene()
         north = await world.open("north")
         world.network.cut("north", HOST)
-        while world.zookeeper.session_ids:  # noqa: ASYNC110 - nobody tells
+        while world.zookeeper.session_ids:
             await asyncio.sleep(0.01)
         assert north.lease_until_ms() <= world.clock.monotonic_ms()
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from runnel.runtime.partition import Partition
-from runnel.sim.simulate import main, report
-from runnel.sim.simulation import Simulation
+from tailrace.runtime.append import Appender
+from tailrace.sim.simulate import main, report
+from tailrace.sim.simulation import Simulation
 
 SEEDS = (2, 3, 12, 31)
 FOR_S = 20.0
@@ -27,8 +27,9 @@ def test_one_seed_is_one_story() -> None:
     assert one.digest != another.digest
 
 
+@pytest.mark.slow
 def test_one_seed_is_one_story_in_every_process() -> None:
-    command = [sys.executable, "-m", "runnel.sim.simulate", "--seed", "5", "--for", "1"]
+    command = [sys.executable, "-m", "tailrace.sim.simulate", "--seed", "5", "--for", "1"]
     lines = {
         subprocess.run(
             command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": str(number)}
@@ -44,11 +45,12 @@ def test_a_broker_that_acknowledges_before_it_syncs_is_caught(
     """Where power is lost, only what was flushed may be acknowledged; a broker that does not is found out."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
 
-    def acknowledge(partition: Partition, size_bytes: int) -> None:
-        partition.commit(partition.log.log_end_offset, size_bytes)
+    def acknowledge(appender: Appender, size_bytes: int) -> None:
+        partition = appender._partition
+        partition.advance_high_watermark(partition.log.log_end_offset, size_bytes)
 
-    monkeypatch.setattr(Partition, "_join_commit", acknowledge)
+    monkeypatch.setattr(Appender, "_join_flush", acknowledge)
     assert main(["--seed", "1", "--seeds", "6"]) == 1
     printed = capsys.readouterr().out
     assert "lost-write" in printed or "unseen" in printed or "inconsistent-offsets" in printed
-    assert "repeat with: python -m runnel.sim.simulate --seed" in printed
+    assert "repeat with: python -m tailrace.sim.simulate --seed" in printed

@@ -5,7 +5,7 @@ from tests.unit.sim.event import P
 from tests.unit.sim.transaction_event import INPUT, OTHER
 from tests.unit.sim.transaction_event import TransactionStory as Story
 
-from runnel.sim.check import TRANSACTION_CHECKERS, check
+from tailrace.sim.check import TRANSACTION_CHECKERS, check
 
 A0, B0 = (P, 0, "a"), (OTHER, 0, "b")
 

@@ -4,8 +4,8 @@ import pytest
 from tests.unit.sim.transaction_ablation import ABLATIONS
 from tests.unit.sim.transaction_script import InterruptedEnds, LateProduce
 
-from runnel.sim.simulate import report
-from runnel.sim.transaction_simulation import TransactionClusterSimulation, TransactionSimulation
+from tailrace.sim.simulate import report
+from tailrace.sim.transaction.simulation import TransactionClusterSimulation, TransactionSimulation
 
 SEEDS = {4: 6.0, 6: 6.0, 7: 6.0}
 CLUSTER_SEEDS = {1: 5.0, 5: 5.0}
@@ -17,7 +17,7 @@ FOUND = {
     "offsets count at once": {"intermediate-read", "aborted-read", "missed"},
     "no fencing": {"commit-after-fencing", "write-after-fencing"},
 }
-"""What may be found without a safeguard; other things are found, too. Each seed so far has found dozens."""
+"""The faults that a simulation without the safeguard shows, among others."""
 
 
 SCENES = {
@@ -44,9 +44,13 @@ def test_so_it_is_with_several_brokers(seed: int) -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_safeguard_is_needed(name: str) -> None:
+    """Nearly every seed shows the fault, but which ones do changes with the code; three tries are enough."""
     with ABLATIONS[name]():
-        outcome = TransactionSimulation(2, for_s=5.0).run()
-    assert FOUND[name] & {problem.partition(" in ")[0] for problem in outcome.problems}, outcome.problems
+        for seed in (1, 2, 3):
+            outcome = TransactionSimulation(seed, for_s=5.0).run()
+            if FOUND[name] & {problem.partition(" in ")[0] for problem in outcome.problems}:
+                return
+    pytest.fail(f"three seeds without the safeguard {name!r} showed none of {FOUND[name]}: {outcome.problems}")
 
 
 @pytest.mark.parametrize("name", SCENES)

@@ -1,16 +1,17 @@
-"""Time that only passes when nothing is left to do, and programs that are paused and killed in it."""
+"""Time that only passes when no step is left to run, and programs that are paused and killed in it."""
 
 import asyncio
 import random
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.unit.sim.scene import play
+from tests.unit.sim.scene import make_loop, play, running_loop
 
-from runnel.sim.executor import SimExecutor
-from runnel.sim.loop import START_S, Stuck, VirtualLoop
-from runnel.sim.process import Life, Process
+from tailrace.sim.executor import SimExecutor
+from tailrace.sim.loop import START_S, Stuck
+from tailrace.sim.process import Life, Process
 
 
 def test_an_hour_passes_at_once_and_every_clock_says_so() -> None:
@@ -21,6 +22,20 @@ def test_an_hour_passes_at_once_and_every_clock_says_so() -> None:
         return time.monotonic() - began
 
     assert play(scene()) == pytest.approx(3600, abs=0.1)
+
+
+def test_other_threads_keep_the_real_time() -> None:
+    """A real broker in one of them would set its timers by the time of the simulation, and wait for hours after it."""
+
+    def read_clocks() -> tuple[float, ...]:
+        return time.monotonic(), time.monotonic_ns() / 1e9, time.time(), time.time_ns() / 1e9
+
+    async def scene() -> tuple[float, ...]:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(read_clocks).result()
+
+    before, found, after = read_clocks(), play(scene()), read_clocks()
+    assert all(earlier <= then <= later for earlier, then, later in zip(before, found, after, strict=True))
 
 
 def test_sleepers_wake_in_the_order_of_their_times() -> None:
@@ -75,7 +90,7 @@ def test_one_seed_is_one_story() -> None:
         await asyncio.get_running_loop().run_in_executor(None, int)
         return [*found, time.time()]
 
-    loops = [VirtualLoop(7), VirtualLoop(7), VirtualLoop(8)]
+    loops = [make_loop(7), make_loop(7), make_loop(8)]
     stories = [play(scene(), loop=loop, seed=seed) for loop, seed in zip(loops, (7, 7, 8), strict=True)]
     assert stories[0] == stories[1] != stories[2]
     assert loops[0].digest == loops[1].digest != loops[2].digest
@@ -97,7 +112,12 @@ def test_what_ends_with_the_world_makes_no_real_loop(monkeypatch: pytest.MonkeyP
 
     policy = asyncio.DefaultEventLoopPolicy()  # one that has no loop yet, as in a new process
     made: list[asyncio.AbstractEventLoop] = []
-    monkeypatch.setattr(policy, "new_event_loop", lambda: made.append(asyncio.SelectorEventLoop()) or made[-1])
+
+    def make_real_loop() -> asyncio.AbstractEventLoop:
+        made.append(asyncio.SelectorEventLoop())
+        return made[-1]
+
+    monkeypatch.setattr(policy, "new_event_loop", make_real_loop)
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(policy)
     try:
@@ -113,7 +133,7 @@ def test_waiting_for_what_never_comes_is_noticed() -> None:
     async def scene() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with pytest.raises(Stuck, match="nothing is left to do"):
+    with pytest.raises(Stuck, match="no step is left to run"):
         play(scene())
 
 
@@ -122,7 +142,7 @@ def test_what_nobody_caught_ends_the_story() -> None:
         raise ValueError("a bug")
 
     async def scene() -> None:
-        asyncio.get_running_loop().watch(Process("program", "host").spawn(fail()))
+        running_loop().watch(Process("program", "host").spawn(fail()))
         await asyncio.sleep(1e9)
 
     with pytest.raises(Stuck, match="a bug"):
@@ -166,7 +186,7 @@ def test_a_paused_program_goes_on_where_it_was() -> None:
         ticker.process.life = Life.PAUSED
         await asyncio.sleep(10)
         assert ticker.count == 3
-        asyncio.get_running_loop().resume(ticker.process)
+        running_loop().resume(ticker.process)
         await asyncio.sleep(2.1)
         return ticker
 

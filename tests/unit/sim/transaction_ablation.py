@@ -5,16 +5,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from runnel.machines.group.offset_coordinator import OffsetCoordinator
-from runnel.machines.transaction import end, init
-from runnel.machines.transaction.coordinator import TransactionCoordinator
-from runnel.machines.transaction.decision import TransactionDecision
-from runnel.machines.transaction.state import ONGOING, PREPARED
-from runnel.machines.transaction.transaction import Identity, Transaction
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import NO_PRODUCER_ID
-from runnel.runtime.partition import Partition
-from runnel.runtime.transaction_guard import NO_GUARD, TransactionGuard, TransactionGuards
+from tailrace.machines.group.offset.coordinator import OffsetCoordinator
+from tailrace.machines.transaction import end, init
+from tailrace.machines.transaction.coordinator import TransactionCoordinator
+from tailrace.machines.transaction.decision import TransactionDecision
+from tailrace.machines.transaction.state import ONGOING, PREPARED
+from tailrace.machines.transaction.transaction import Identity, Transaction
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import NO_PRODUCER_ID
+from tailrace.runtime.partition import Partition
+from tailrace.runtime.transaction.guard import NO_GUARD, TransactionGuard, TransactionGuards
 
 
 @contextmanager

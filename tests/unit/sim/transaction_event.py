@@ -1,5 +1,6 @@
 """Histories of transactions by hand: one line of Python for an operation."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from tests.unit.sim.event import Story
@@ -28,7 +29,12 @@ class TransactionStory(Story):
 
     def end(self, name: str, outcome: str = "ok", *, commit: bool = True, process: str | None = None) -> Self:
         end = self.recorder.invoke(process or name[0], "end", transaction=name, commit=commit)
-        {"ok": end.ok, "fail": lambda: end.fail("refused"), "info": lambda: end.unknown("time-out")}[outcome]()
+        outcomes: dict[str, Callable[[], None]] = {
+            "ok": end.ok,
+            "fail": lambda: end.fail("refused"),
+            "info": lambda: end.unknown("time-out"),
+        }
+        outcomes[outcome]()
         return self
 
     def abort(self, name: str, outcome: str = "ok") -> Self:

@@ -7,22 +7,22 @@ from unittest.mock import patch
 
 from tests.unit.sample import make_batch
 
-from runnel.client.cluster import Cluster
-from runnel.client.transaction_coordinator import PRODUCE_VERSION_MAX_V1, TransactionCoordinator
-from runnel.protocol.messages.produce import (
+from tailrace.client.cluster import Cluster
+from tailrace.client.transaction.coordinator import PRODUCE_VERSION_MAX_V1, TransactionCoordinator
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
 )
-from runnel.sim.fault import Faults
-from runnel.sim.simulation import Outcome
-from runnel.sim.transaction_producer import RecordedProducer
-from runnel.sim.transaction_simulation import TransactionSimulation
-from runnel.sim.transaction_workload import TARGET, TransactionWorkload
-from runnel.sim.workload import Workload, partition_name
-from runnel.sim.world import Program
-from runnel.storage.memory_fs import Crash
+from tailrace.sim.fault import Faults
+from tailrace.sim.simulation import Outcome
+from tailrace.sim.transaction.producer import RecordedProducer
+from tailrace.sim.transaction.simulation import TransactionSimulation
+from tailrace.sim.transaction.workload import TARGET, TransactionWorkload
+from tailrace.sim.workload import Workload, partition_name
+from tailrace.sim.world import Program
+from tailrace.storage.memory_fs import Crash
 
 ID = "late"
 _AT_ONCE_S = 0.001
@@ -52,7 +52,7 @@ class LateProducer(TransactionWorkload):
                 request = _request(bytes(batch))
                 await connection.request(request, ProduceResponse, version_max=PRODUCE_VERSION_MAX_V1)
             late.unknown("nobody waits for the answer any more")
-        while not self.world.is_ending:  # noqa: ASYNC110 - nobody tells
+        while not self.world.is_ending:
             await asyncio.sleep(1)
 
 
@@ -107,14 +107,14 @@ class CrashBeforeMarkers(Faults):
         kill = broker.fs.hook
         assert kill is not None
 
-        def hook(count: int, operation: str, path: str) -> Crash | None:
+        def hook(count: int, operation: str, path: str) -> OSError | Crash | None:
             nonlocal decided_s
             if "__transaction_state" in path:
                 decided_s = self._world.loop.time()
             return kill(count, operation, path) if f"/{TARGET}-" in path else None
 
         broker.fs.hook = hook
-        while broker.is_up:  # noqa: ASYNC110 - nobody tells
+        while broker.is_up:
             await asyncio.sleep(0.01)
         broker.fs.hook = None
         broker.start()

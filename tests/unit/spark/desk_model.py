@@ -11,16 +11,16 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.claim import Claim, RunReplaced
-from runnel.spark.claimed_desk import ClaimedDesk
-from runnel.spark.decision import Decision
-from runnel.spark.error import WriteError
+from tailrace.client.transaction.state import PreparedTransaction
+from tailrace.spark.claim import Claim, RunReplaced
+from tailrace.spark.claimed_desk import ClaimedDesk
+from tailrace.spark.decision import Decision
+from tailrace.spark.error import WriteError
 
 Step = Callable[[], None]
 
 
-class Crash(Exception):  # noqa: N818 - it is none
+class Crash(Exception):
     """A process was killed."""
 
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.admission import Admission, share_out
-from runnel.spark.option import AdmissionOptions
-from runnel.spark.position import Offsets
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.admission import Admission, share_out
+from tailrace.spark.option import AdmissionOptions
+from tailrace.spark.position import Offsets
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 

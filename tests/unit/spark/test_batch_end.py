@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.faults.desk_orders import run_drivers
 from tests.unit.spark.desk_model import Brokers, Crash, ModelDesk, crash_at
 
-from runnel.client.transaction_state import PreparedTransaction
-from runnel.spark.batch_end import abort_batch, commit_batch, settle
-from runnel.spark.claim import Claim, RunReplaced, check_run, extend_claim, list_remains
-from runnel.spark.decision import Decision, Offer, Plan, plan_commit
-from runnel.spark.error import RetriableWriteError, UnreadableRecord, WriteError
-from runnel.spark.transaction_name import TaskNames, task_names
+from tailrace.client.transaction.state import PreparedTransaction
+from tailrace.spark.batch_end import abort_batch, commit_batch, settle
+from tailrace.spark.claim import Claim, RunReplaced, check_run, extend_claim, list_remains
+from tailrace.spark.decision import Decision, Offer, Plan, plan_commit
+from tailrace.spark.error import RetriableWriteError, UnreadableRecord, WriteError
+from tailrace.spark.transaction_name import TaskNames, task_names
 
 A, B, C = (PreparedTransaction(name, number, 0) for number, name in enumerate("abc"))
 
@@ -44,7 +44,7 @@ def test_every_batch_is_in_the_output_once_wherever_drivers_crash(crashes: list[
 
 def test_without_decisions_a_crash_writes_a_batch_twice() -> None:
     """The decision is what it stands on: with it switched off, the same crashes are found."""
-    found = set()
+    found: set[tuple[int, ...] | str] = set()
     for call in range(16):
         brokers = Brokers(has_decisions=False)
         try:
@@ -218,7 +218,7 @@ def test_a_slow_run_aborts_no_transaction_for_which_its_successor_has_decided(ha
 
     def commit_next() -> None:
         if has_lists:
-            with pytest.raises(RetriableWriteError, match="batch 0 of q has to be written again"):
+            with pytest.raises(RetriableWriteError, match="batch 0 of q must be written again"):
                 commit_batch(ModelDesk(brokers), next_offer)
         else:
             with pytest.raises(Crash):

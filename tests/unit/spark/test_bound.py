@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.bound import AtOffsets, AtTime, AtTimes, Bound, Edge, NoMatch, Resolved, resolve
-from runnel.spark.error import OptionError
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.bound import AtOffsets, AtTime, AtTimes, Bound, Edge, NoMatch, Resolved, resolve
+from tailrace.spark.error import OptionError
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 FIRST, LAST = {A: 10, B: 20}, {A: 110, B: 20}
@@ -36,12 +36,12 @@ def test_offsets_may_stand_for_edges() -> None:
 
 @pytest.mark.parametrize("bound", [AtOffsets({A: 1}), AtTimes({A: 1})])
 def test_every_partition_must_be_named(bound: Bound) -> None:
-    with pytest.raises(OptionError, match="option startingOffsets: nothing is said of t-1"):
+    with pytest.raises(OptionError, match="option startingOffsets: t-1 is missing"):
         start(bound)
 
 
 def test_a_partition_that_is_not_read_is_refused() -> None:
-    with pytest.raises(OptionError, match="option startingOffsets: u-0 is not read by this query"):
+    with pytest.raises(OptionError, match="option startingOffsets: this query does not read u-0"):
         start(AtOffsets({A: 1, B: 2, TopicPartition("u", 0): 3}))
 
 

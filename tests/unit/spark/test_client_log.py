@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from runnel.spark.client_log import ENVIRONMENT, log_scope
+from tailrace.spark.client_log import ENVIRONMENT, log_scope
 
 WORKER = """
 import logging
-import runnel.spark
-logging.getLogger("runnel.client.sender").warning("1 records were not written")
-logging.getLogger("runnel.spark.data_loss").warning("records are gone")
-logging.getLogger("runnel.client.sender").error("the producer stopped")
+import tailrace.spark
+logging.getLogger("tailrace.client.produce.sender").warning("1 records were not written")
+logging.getLogger("tailrace.spark.data_loss").warning("records are gone")
+logging.getLogger("tailrace.client.produce.sender").error("the producer stopped")
 logging.getLogger("mine").warning("of the user's own code")
 """
 
@@ -36,7 +36,7 @@ def test_a_worker_of_a_pipeline_is_quiet_but_for_bugs_and_lost_records() -> None
 
 def test_a_worker_logs_what_the_user_asked_for() -> None:
     lines = worker_output("warn")
-    assert any(line.endswith("WARNING runnel.client.sender: 1 records were not written") for line in lines)
+    assert any(line.endswith("WARNING tailrace.client.produce.sender: 1 records were not written") for line in lines)
     assert len(lines) == 4
     assert len(worker_output("error")) == 2
 
@@ -47,15 +47,15 @@ def test_a_session_without_a_pipeline_logs_as_python_does() -> None:
 
 def test_a_broker_starts_in_the_environment_of_a_pipeline() -> None:
     """A broker refuses variables of its own prefix that it does not know, so the demo's broker did not start."""
-    assert not ENVIRONMENT.startswith("RUNNEL_")
+    assert not ENVIRONMENT.startswith("TAILRACE_")
 
 
 @pytest.mark.parametrize("level", ["off", "debug"])
 def test_the_driver_logs_alike_and_afterwards_as_before(level: str) -> None:
-    logger = logging.getLogger("runnel")
+    logger = logging.getLogger("tailrace")
     before = logger.level, list(logger.handlers), os.environ.get(ENVIRONMENT)
     with log_scope(level):
-        assert logging.getLogger("runnel.client.sender").isEnabledFor(logging.WARNING) == (level != "off")
-        assert logging.getLogger("runnel.client.sender").isEnabledFor(logging.ERROR)
+        assert logging.getLogger("tailrace.client.produce.sender").isEnabledFor(logging.WARNING) == (level != "off")
+        assert logging.getLogger("tailrace.client.produce.sender").isEnabledFor(logging.ERROR)
         assert os.environ[ENVIRONMENT] == level
     assert (logger.level, list(logger.handlers), os.environ.get(ENVIRONMENT)) == before

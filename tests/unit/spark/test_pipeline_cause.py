@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from runnel.spark.pipeline.cause import explain_failure
-from runnel.spark.pipeline.error import PipelineError
+from tailrace.spark.connector.topic.json_value import NOT_JSON
+from tailrace.spark.error import PipelineError
+from tailrace.spark.pipeline.cause import explain_failure
 
 FILE = Path("/pipes/site.py")
 
@@ -26,9 +27,9 @@ Caused by: org.apache.spark.Other: unimportant
 SOURCE = """\
 [STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when
 Python streaming data source perform latestOffset: Traceback (most recent call last):
-  File "/lib/runnel/spark/topic_io.py", line 1, in look
+  File "/lib/tailrace/spark/topic_io.py", line 1, in look
     raise BrokerError("no broker")
-runnel.spark.error.BrokerError: topic a cannot be reached. Set option x
+tailrace.spark.error.BrokerError: topic a cannot be reached. Set option x
  SQLSTATE: 38000
 """
 JAVA = """\
@@ -43,8 +44,21 @@ Caused by: java.io.IOException: No space left on device
     [
         (WORKER, "site.py:11: AttributeError: 'NoneType' object has no attribute 'upper'"),
         (SOURCE, "topic a cannot be reached. Set option x"),
-        (JAVA, "IOException: No space left on device"),
+        (
+            SOURCE.replace("BrokerError", "RowRefused").replace("topic a cannot be reached. Set option x", "no ({})"),
+            'no ({}): to continue, set errors= of the flow to "skip" or {"to": TOPIC}',
+        ),
+        (
+            JAVA,
+            "IOException: No space left on device: "
+            "a disk that holds checkpoints or Spark's temporary files is full; make room",
+        ),
         ("[SOME.CONDITION] it is wrong. SQLSTATE: 42703;\n'Project ['x]\n+- Plan", "RuntimeError: it is wrong."),
+        (
+            "\n[PARSE] Syntax error. SQLSTATE: 42601 (line 2, pos 6)\n\n== SQL ==\nSELECT id\n  FRM source",
+            "RuntimeError: Syntax error (line 2 of the query)",
+        ),
+        ("[COLUMN] There is no `x`. SQLSTATE: 42703; line 1 pos 0;\n'Project ['x]", "RuntimeError: There is no `x`"),
         (
             "[STREAMING_OUTPUT_MODE] Invalid streaming output mode: append. Not for aggregations. SQLSTATE: 42KDE",
             "RuntimeError: Invalid streaming output mode: append. Not for aggregations: "
@@ -54,6 +68,13 @@ Caused by: java.io.IOException: No space left on device
 )
 def test_the_cause_is_one_line(text: str, line: str) -> None:
     assert explain_failure(RuntimeError(text), FILE) == line
+
+
+def test_the_value_of_a_record_brings_no_advice() -> None:
+    text = f"Caused by: java.lang.X: [USER_RAISED_EXCEPTION] a-0 offset 7: {NOT_JSON} (No space left on device)"
+    line = explain_failure(RuntimeError(text), FILE)
+    assert line.startswith(f"a-0 offset 7: {NOT_JSON} (No space left on device): to continue, set errors= of the flow")
+    assert "make room" not in line
 
 
 def test_an_error_of_the_users_function_has_its_line(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runnel.pipeline import Flow, PipelineError, Topic, flow, parquet, topic
-from runnel.spark.pipeline.load import NeedsSession, load_pipeline
+from tailrace.pipeline import Flow, PipelineError, Topic, files, flow, topic
+from tailrace.spark.pipeline.load import NeedsSession, load_pipeline
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -25,26 +25,53 @@ def test_a_function_becomes_a_flow_that_can_still_be_called() -> None:
     declared = flow(source=topic("a", schema="x int"), sink=topic("b"))(one)
     assert isinstance(declared, Flow)
     assert (declared.name, declared.mode, declared.every) == ("one", "append", None)
-    assert declared("frame") == "frame"  # type: ignore[arg-type]
-    joined = flow(source=[topic("a"), topic("b")], sink=parquet("out"), every="5 seconds")(two)
-    assert [source.names for source in joined.sources] == [("a",), ("b",)]
+    frame: Any = object()
+    assert declared(frame) is frame
+    joined = flow(source=[topic("a"), topic("b")], sink=files("out"), every="5 seconds")(two)
+    assert [str(source) for source in joined.sources] == ["topic a", "topic b"]
 
 
 WRONG_FLOWS: list[tuple[dict[str, Any], Callable[..., Any], str]] = [
-    ({"sink": topic("b")}, one, "flow one: source is missing; a flow reads from topic(…)"),
-    ({"source": topic("a")}, one, "flow one: sink is missing; a flow writes to topic(…) or parquet(…)"),
-    ({"source": [], "sink": topic("b")}, one, "flow one: source has no topics"),
-    ({"source": "a", "sink": topic("b")}, one, "flow one: a source is topic(…), not 'a'"),
+    ({"sink": topic("b")}, one, "flow one: source is missing; a flow reads from a source such as topic(…)"),
+    ({"source": topic("a")}, one, "flow one: sink is missing; a flow writes to a sink such as topic(…)"),
+    ({"source": [], "sink": topic("b")}, one, "flow one: source is an empty list"),
+    ({"source": "a", "sink": topic("b")}, one, "flow one: a source is topic(…) or another connector, not 'a'"),
     (
-        {"source": parquet("a"), "sink": topic("b")},
+        {"source": files("a", format="csv"), "sink": topic("b")},
         one,
-        "flow one: a source is topic(…), not parquet(…), which is for sinks",
+        "flow one: csv files a: csv files do not have the types of their columns; give schema=",
     ),
-    ({"source": topic("a"), "sink": 7}, one, "flow one: a sink is topic(…) or parquet(…), not int"),
+    (
+        {"source": files("a", partition_by="day"), "sink": topic("b")},
+        one,
+        "flow one: parquet files a is a source, and partition_by= is for a sink",
+    ),
+    (
+        {"source": files("a", malformed="null"), "sink": topic("b")},
+        one,
+        "flow one: parquet files a: malformed= is for rows of CSV and JSON files",
+    ),
+    (
+        {"source": topic("a"), "sink": files("b", schema="a int")},
+        one,
+        "flow one: parquet files b is a sink, and schema= is for a source",
+    ),
+    (
+        {"source": topic("a"), "sink": files("b"), "delivery": "at-least-once"},
+        one,
+        "flow one: delivery='at-least-once' is not possible with parquet files b; use exactly-once or at-most-once",
+    ),
+    (
+        {"source": topic("a"), "sink": topic("b"), "delivery": "twice"},
+        one,
+        "flow one: delivery='twice' is not one of at-most-once, at-least-once, exactly-once",
+    ),
+    ({"source": topic("a"), "sink": 7}, one, "flow one: a sink is topic(…) or another connector, not int"),
     (
         {"source": topic("a"), "sink": topic("b", "c")},
         one,
-        "flow one: a flow writes to one topic, not to 2: declare a flow for each",
+        "flow one: a flow writes to one topic, not to 2: declare a flow for each, "
+        'or write rows with a column topic and format="raw"',
     ),
     ({"source": topic("a", key="k"), "sink": topic("b")}, one, "flow one: topic a is a source, and key= is for a sink"),
     (
@@ -53,9 +80,25 @@ WRONG_FLOWS: list[tuple[dict[str, Any], Callable[..., Any], str]] = [
         "flow one: topic b is a sink, and schema= is for a source",
     ),
     (
-        {"source": topic("a", malformed="drop"), "sink": topic("b")},
+        {"source": topic("a", malformed="null"), "sink": topic("b")},
         one,
-        "flow one: topic a has no schema, so nothing of it can be malformed",
+        "flow one: topic a has no schema, so malformed= does not apply",
+    ),
+    (
+        {"source": topic("a"), "sink": topic("b"), "errors": "drop"},
+        one,
+        'flow one: errors= is "stop", "skip", or a mapping such as {"to": "orders_errors"}, not \'drop\'',
+    ),
+    (
+        {"source": topic("a"), "sink": topic("b"), "errors": {"to": "a b"}},
+        one,
+        "flow one: errors=: 'a b' is not the name of a dead-letter topic: Topic name is invalid: only ASCII "
+        "letters, digits, '.', '_' and '-' are allowed",
+    ),
+    (
+        {"source": topic("a"), "sink": topic("b"), "expect": {"x": {"rule": "n > 0", "on_fail": "reject"}}},
+        one,
+        'flow one: expect=: x: on_fail="reject" needs errors={"to": TOPIC}; use "drop" or "fail"',
     ),
     (
         {"source": topic("a"), "sink": topic("b", key="k", format="raw")},
@@ -65,17 +108,17 @@ WRONG_FLOWS: list[tuple[dict[str, Any], Callable[..., Any], str]] = [
     (
         {"source": topic("a"), "sink": topic("b"), "mode": "upsert"},
         one,
-        "flow one: mode='upsert' is none of append, update, complete",
+        "flow one: mode='upsert' is not one of append, update, complete",
     ),
     (
-        {"source": topic("a"), "sink": parquet("b"), "mode": "update"},
+        {"source": topic("a"), "sink": files("b"), "mode": "update"},
         one,
-        'flow one: Parquet files are only added to, so mode="update" cannot be: use "append" or a topic',
+        "flow one: parquet files b takes no rows with mode='update'; it takes those of append",
     ),
     (
         {"source": topic("a"), "sink": topic("b"), "every": "soon"},
         one,
-        "flow one: every='soon' is no time such as \"5 seconds\"",
+        "flow one: every='soon' is not a duration such as \"5 seconds\"",
     ),
     (
         {"source": topic("a"), "sink": topic("b")},
@@ -107,18 +150,19 @@ def test_a_decorator_without_arguments_says_what_it_needs() -> None:
 WRONG_TOPICS: list[tuple[Callable[[], object], str]] = [
     (topic, "needs the name of a topic"),
     (lambda: topic("a,b"), "'a,b' is not the name of a topic"),
-    (lambda: topic("a", schema=" "), "is no schema"),
-    (lambda: topic("a", schema=5), "is no schema"),
+    (lambda: topic("a", schema=" "), "is not a schema"),
+    (lambda: topic("a", schema=5), "is not a schema"),
     (lambda: topic("a", include=("keys",)), "a record has no column 'keys'"),
-    (lambda: topic("a", malformed="skip"), "malformed='skip' is none of fail, drop, null"),
-    (lambda: topic("a", format="avro"), "format='avro' is none of json, raw"),
+    (lambda: topic("a", malformed="drop"), "malformed='drop' is not \"null\"; errors= of the flow"),
+    (lambda: topic("a", format="avro"), "format='avro' is not one of json, raw"),
     (lambda: topic("a", start="now"), 'start=\'now\' is neither "earliest" nor "latest"'),
-    (lambda: topic("a", partitions=0), "partitions=0 is not a number from 1 on"),
-    (lambda: topic("a", partitions=True), "partitions=True is not a number"),
+    (lambda: topic("a", partitions=0), "partitions=0 is not a positive number"),
+    (lambda: topic("a", partitions=True), "partitions=True is not a positive number"),
     (lambda: topic("a", options={"subscribe": "b"}), "option subscribe is set by the pipeline; name the topics"),
     (lambda: topic("a", options={"startingOffsets": "latest"}), "use start="),
-    (lambda: parquet(" "), "needs the path of a folder"),
-    (lambda: parquet("a", options={"checkpointLocation": "b"}), "use --checkpoint"),
+    (lambda: files(" "), "needs the path of a folder"),
+    (lambda: files("a", format="xml"), "format='xml' is not one of avro, csv, json, orc, parquet, text"),
+    (lambda: files("a", options={"checkpointLocation": "b"}), "use --checkpoint"),
 ]
 
 
@@ -134,12 +178,12 @@ def test_an_endpoint_keeps_what_it_was_given() -> None:
     assert found == Topic(
         ("a",), include=("key",), start='{"a":{"0":5}}', options={"failOnDataLoss": "false", "minPartitions": "4"}
     )
-    assert parquet(Path("out"), partition_by="day").partition_by == ("day",)
+    assert files(Path("out"), partition_by="day").partition_by == ("day",)
 
 
 # --- files
 
-HEAD = "from runnel.pipeline import flow, parquet, topic\n"
+HEAD = "from tailrace.pipeline import files, flow, topic\n"
 GOOD = HEAD + "@flow(source=topic('a'), sink=topic('b'))\ndef {0}(frame):\n    return frame\n"
 
 
@@ -158,14 +202,14 @@ def test_the_flows_of_a_file_come_in_their_order(tmp_path: Path) -> None:
 
 
 WRONG_FILES = [
-    ("", "p.py: there are no flows in it; declare one with @flow(source=…, sink=…)"),
+    ("", "p.py: the file declares no flows; declare one with @flow(source=…, sink=…)"),
     ("x = 1\ny = z\n", "p.py:2: NameError: name 'z' is not defined"),
     ("import no_such_module_anywhere\n", "p.py:1: ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
     ("x = 1\ndef f(:\n", "p.py:2: SyntaxError: invalid syntax"),
     (HEAD + "topic()\n", "p.py:2: topic() needs the name of a topic"),
     (HEAD + "@flow(source=topic('a'))\ndef f(x): return x\n", "p.py:2: flow f: sink is missing"),
-    (GOOD.format("f") + GOOD.format("f"), "flow f: line 2 has a flow of this name already"),
-    (HEAD + "raise SystemExit(3)\n", "p.py: the file ends the program instead of declaring flows"),
+    (GOOD.format("f") + GOOD.format("f"), "flow f: a flow of this name is already declared in line 2"),
+    (HEAD + "raise SystemExit(3)\n", "p.py: the file exits instead of declaring flows"),
 ]
 
 
@@ -201,3 +245,21 @@ def test_the_example_declares_its_flows() -> None:
     pytest.importorskip("pyspark", reason="the example imports pyspark")
     pipeline = load_pipeline(CHECKOUT / "examples" / "website.py")
     assert [flow.name for flow in pipeline.flows] == ["page_counts", "sessions", "order_searches", "activity"]
+
+
+def test_two_flows_do_not_write_one_folder(tmp_path: Path) -> None:
+    """Spark notes finished batches by number in the folder, so the second flow would have skipped its own."""
+    path = tmp_path / "pipe.py"
+    path.write_text("""
+from tailrace.pipeline import files, flow, topic
+
+@flow(source=topic("a"), sink=files("out"))
+def first(rows): return rows
+
+@flow(source=topic("b"), sink=files("./out/"))
+def second(rows): return rows
+""")
+    with pytest.raises(
+        PipelineError, match=r"flow second: flow first writes parquet files \./out/, too; use two folders"
+    ):
+        load_pipeline(path)

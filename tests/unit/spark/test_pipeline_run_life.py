@@ -1,5 +1,6 @@
 """Starting flows, and starting them again, with queries that only say how they are."""
 
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -8,19 +9,20 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from runnel.base.limits import PIPELINE_HEALTHY_S, PIPELINE_RESTART_WAIT_S_MAX, PIPELINE_RESTARTS_MAX
-from runnel.pipeline import flow, topic
-from runnel.spark.pipeline.error import FlowError
-from runnel.spark.pipeline.load import Pipeline
-from runnel.spark.pipeline.plan import FlowPlan, plan_flow
-from runnel.spark.pipeline.run import PipelineRun
+from tailrace.base.limits import PIPELINE_HEALTHY_S, PIPELINE_RESTART_WAIT_S_MAX, PIPELINE_RESTARTS_MAX
+from tailrace.pipeline import flow, topic
+from tailrace.spark.pipeline.culprit import SearchStopped
+from tailrace.spark.pipeline.error import FlowError
+from tailrace.spark.pipeline.load import Pipeline
+from tailrace.spark.pipeline.plan import FlowPlan, plan_flow
+from tailrace.spark.pipeline.run import PipelineRun
 
 LATE = "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back. SQLSTATE: XXKST"
 
 FENCED = """[STREAM_FAILED] Query [id = 1] terminated with exception: Writing job aborted.
 Traceback (most recent call last):
-  File "/lib/runnel/spark/transaction_desk.py", line 1, in take
-runnel.spark.error.RetriableWriteError: a batch of one could not be decided: another producer has taken the id
+  File "/lib/tailrace/spark/transaction_desk.py", line 1, in take
+tailrace.spark.error.RetriableWriteError: a batch of one could not be decided: another producer has taken the id
 """
 FENCED_CAUSE = "a batch of one could not be decided: another producer has taken the id"
 
@@ -34,7 +36,7 @@ class Query:
         self.look_count = 0
 
     @property
-    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+    def isActive(self) -> bool:
         return self.failure is None
 
     @property
@@ -53,25 +55,42 @@ class Query:
 class Streams:
     """Where listeners would be told of progress."""
 
-    def addListener(self, _listener: Any) -> None:  # noqa: N802 - Spark's name
+    def addListener(self, _listener: Any) -> None:
         pass
 
-    def removeListener(self, _listener: Any) -> None:  # noqa: N802 - Spark's name
+    def removeListener(self, _listener: Any) -> None:
         pass
+
+
+class Conf:
+    """The settings of a session that chooses how checkpoints are written."""
+
+    def get(self, _name: str, _default: str) -> str:
+        return "a.class.of.its.own"
 
 
 class Session:
     streams = Streams()
+    conf = Conf()
 
 
 class Run(PipelineRun):
     """Flows whose queries, or the errors of starting them, are told in advance; time passes when the test says so."""
 
-    def __init__(self, plans: list[FlowPlan], queries: list[Query | Exception]) -> None:
+    def __init__(
+        self, plans: list[FlowPlan], queries: list[Query | Exception], stopping: threading.Event | None = None
+    ) -> None:
         self.now_s = 100.0
         self.said: list[str] = []
-        pipeline = Pipeline(Path("p.py"), (), ModuleType("runnel_test_pipe"))
-        super().__init__(Session(), pipeline, plans, say=self.said.append, clock=lambda: self.now_s)  # type: ignore[arg-type]
+        pipeline = Pipeline(Path("p.py"), (), ModuleType("tailrace_test_pipe"))
+        super().__init__(
+            Session(),  # type: ignore[arg-type]
+            pipeline,
+            plans,
+            say=self.said.append,
+            clock=lambda: self.now_s,
+            stopping=stopping,
+        )
         self.coming = queries
         self.started: list[tuple[str, list[int]]] = []
 
@@ -111,7 +130,7 @@ def plans(*names: str) -> list[FlowPlan]:
 
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.spark.pipeline.run._send_by_value", lambda pipeline: None)
+    monkeypatch.setattr("tailrace.spark.pipeline.run._send_by_value", lambda pipeline: None)
 
 
 def test_a_flow_starts_when_those_before_it_have_their_sources() -> None:
@@ -119,6 +138,28 @@ def test_a_flow_starts_when_those_before_it_have_their_sources() -> None:
     run.start()
     assert run.started == [("one", []), ("two", [3])]
     assert run.check()
+
+
+def test_flows_start_in_turn_when_the_one_before_has_finished_a_batch() -> None:
+    run = Run(plans("one", "two", "three"), [Query(1), Query(2), Query(3)])
+    run.start(in_turn=True)
+    assert run.check()
+    run._take_progress("one", {"numInputRows": 0, "runId": "1", "durationMs": {"triggerExecution": 1}})  # no batch
+    assert (run.check(), run.started_names, run.is_started) == (True, ["one"], False)
+    run._take_progress("one", {"numInputRows": 1, "runId": "1", "durationMs": {"addBatch": 1}})
+    assert (run.check(may_start=False), run.started_names) == (True, ["one"])
+    assert (run.check(), run.started_names) == (True, ["one", "two"])
+    assert run.after(29)
+    assert run.started_names == ["one", "two"]
+    assert run.after(2)  # a first batch may take long, and the others do not wait for ever
+    assert (run.started_names, run.is_started) == (["one", "two", "three"], True)
+
+
+def test_a_flow_that_waits_for_its_turn_stops_with_the_others() -> None:
+    run = Run(plans("one", "two"), [Query(1)])
+    run.start(in_turn=True)
+    run.stop()
+    assert [tally.state for tally in run.snapshot()] == ["stopped", "stopped"]
 
 
 def test_a_flow_whose_python_was_late_is_started_again() -> None:
@@ -140,7 +181,7 @@ def test_a_fenced_flow_is_started_again_and_the_others_run_on() -> None:
     run = Run(plans("one", "two"), [Query(1, FENCED), other, Query(3)])
     run.start()
     assert run.check()
-    assert run.said == [f"flow one failed and is started again in 1 s: {FENCED_CAUSE}"]
+    assert run.said == [f"flow one failed and restarts in 1 s: {FENCED_CAUSE}"]
     tally = run.tallies["one"]
     assert (tally.state, tally.shown_state(run.now_s)) == ("restarting", f"restarting in 1 s: {FENCED_CAUSE}")
     assert run.after(1)
@@ -151,7 +192,7 @@ def test_a_fenced_flow_is_started_again_and_the_others_run_on() -> None:
     run._take_progress("one", {"numInputRows": 1, "runId": "3"})
     assert run.check()
     assert run.check()
-    assert run.said[1:] == ["flow one is back after 3 s"]
+    assert run.said[1:] == ["flow one recovered after 3 s"]
     assert (tally.state, tally.cause) == ("running", "")
 
 
@@ -166,7 +207,7 @@ def test_a_flow_that_finds_nothing_to_do_is_back_too() -> None:
     assert len(run.said) == 1
     run._take_work("2")
     run.check()
-    assert run.said[1:] == ["flow one is back after 1 s"]
+    assert run.said[1:] == ["flow one recovered after 1 s"]
     assert run.tallies["one"].state == "running"
 
 
@@ -177,7 +218,7 @@ def test_a_flow_that_waits_is_not_started_when_the_pipeline_is_stopped() -> None
     run.now_s += 60
     assert run.check(may_start=False)
     assert run.started_names == ["one"]
-    with pytest.raises(FlowError, match=r"flow one: the time was over before .* started again: .*has taken the id"):
+    with pytest.raises(FlowError, match=r"flow one: the duration ended before .* restarted: .*has taken the id"):
         run.require_running()
 
 
@@ -196,7 +237,7 @@ def test_a_flow_that_always_fails_ends_the_pipeline() -> None:
     for _ in range(PIPELINE_RESTARTS_MAX):
         assert run.check()
         assert run.after(PIPELINE_RESTART_WAIT_S_MAX)
-    cause = rf"flow one: started again {PIPELINE_RESTARTS_MAX} times in a row, .*Python worker failed to connect back"
+    cause = rf"flow one: the flow failed after {PIPELINE_RESTARTS_MAX} restarts in a row: .*failed to connect back"
     with pytest.raises(FlowError, match=cause):
         run.check()
     assert run.started_names == ["one", "two"] + ["one"] * PIPELINE_RESTARTS_MAX
@@ -216,15 +257,13 @@ def fail_after_working(run: Run, times: int) -> None:
 def test_restarts_are_counted_anew_after_a_flow_has_worked_for_a_while() -> None:
     run = Run(plans("one"), [Query(number, FENCED) for number in range(20)])
     fail_after_working(run, PIPELINE_RESTARTS_MAX + 3)
-    assert {line for line in run.said if "failed" in line} == {
-        f"flow one failed and is started again in 1 s: {FENCED_CAUSE}"
-    }
+    assert {line for line in run.said if "failed" in line} == {f"flow one failed and restarts in 1 s: {FENCED_CAUSE}"}
 
 
 def test_a_pipeline_that_shall_end_is_not_restarted_for_ever() -> None:
     run = Run(plans("one"), [Query(number, FENCED) for number in range(20)])
     run._once = True
-    with pytest.raises(FlowError, match="times in a row"):
+    with pytest.raises(FlowError, match="restarts in a row"):
         fail_after_working(run, PIPELINE_RESTARTS_MAX + 1)
 
 
@@ -243,3 +282,23 @@ def test_another_failure_ends_all_at_once() -> None:
     with pytest.raises(FlowError, match=r"flow one: .*no space left"):
         run.check()
     assert (good.failure, len(run.started), run.said) == ("stopped", 2, [])
+
+
+def test_a_search_that_is_stopped_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search went on for up to 20 s after Ctrl-C, and the flow then counted as failed or was started again."""
+
+    def stop(_spark: Any, _plan: Any, _file: Any, stopping: threading.Event) -> Any:
+        assert stopping is signalled
+        signalled.set()
+        raise SearchStopped
+
+    signalled = threading.Event()
+    monkeypatch.setattr("tailrace.spark.pipeline.run.leave_out_culprits", stop)
+    run = Run(plans("one", "two"), [Query(1, "7 is odd"), Query(2)], signalled)
+    run.start()
+    assert run.check()
+    assert run.check(may_start=False)
+    assert run.said == ["flow one: the search for the records that fail was stopped: RuntimeError: 7 is odd"]
+    run.stop()
+    assert [tally.state for tally in run.snapshot()] == ["stopped", "stopped"]
+    assert run.started_names == ["one", "two"]

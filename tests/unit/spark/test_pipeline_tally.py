@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.pipeline.tally import FlowTally
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.pipeline.tally import FlowTally
 
 
 def progress(rows_in: int, rows_out: int | None, **other: Any) -> dict[str, Any]:
-    observed = {} if rows_out is None else {"runnel_out": {"rows": rows_out}}
+    observed = {} if rows_out is None else {"tailrace_out": {"rows": rows_out}}
     return {
         "numInputRows": rows_in,
         "observedMetrics": observed,
@@ -77,3 +77,13 @@ def test_positions_may_be_text_and_may_be_missing() -> None:
     tally = FlowTally("f")
     tally.add(progress(1, 1, sources=[source({}, {}) | {"endOffset": '{"a":{"0":3}}'}, {"endOffset": None}]), now_s=1.0)
     assert tally.position == {TopicPartition("a", 0): 3}
+
+
+def test_rejected_records_add_up_by_reason() -> None:
+    tally = FlowTally("f")
+    for count in (2, 0, 3):
+        observed = {"tailrace_rejected_0": {"not JSON": count, "other": 0}, "tailrace_rejected_7": {"not JSON": 1}}
+        tally.add(progress(9, 1, observedMetrics=observed), now_s=1.0)
+    assert tally.rejected == {"not JSON": 8}
+    assert tally.copy({"not JSON": 1, "too long": 4}).rejected == {"not JSON": 9, "too long": 4}
+    assert tally.rejected == {"not JSON": 8}

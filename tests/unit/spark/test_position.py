@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.error import OptionError
-from runnel.spark.position import from_json, parse_offsets, parse_partitions, shown, to_json
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.error import OptionError
+from tailrace.spark.position import from_json, parse_offsets, parse_partitions, shown, to_json
 
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1), st.integers(0, 10_000))
 

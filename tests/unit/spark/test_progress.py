@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.progress import offsets_behind_latest
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.progress import offsets_behind_latest
 
 END, LATEST = '{"t": {"0": 5, "1": 10}}', '{"t": {"0": 8, "1": 10, "2": 4}}'
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.plan import OffsetRange
-from runnel.spark.pushdown import PushedFilters
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.plan import OffsetRange
+from tailrace.spark.pushdown import PushedFilters
 
 WHOLE = [OffsetRange("a", 0, 0, 100), OffsetRange("a", 1, 50, 150), OffsetRange("b", 0, 0, 10)]
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,6 +1,7 @@
 """From two positions to the ranges that tasks read, and what is told when records are gone."""
 
 import logging
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -8,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.logged import logged
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.data_loss import Loss
-from runnel.spark.error import DataLossError
-from runnel.spark.option import SplitOptions
-from runnel.spark.plan import OffsetRange, check_given, cut, plan_ranges, split_ranges
+from tailrace.base.limits import SPARK_TASK_OFFSETS_SHARED_MAX
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.data_loss import Loss
+from tailrace.spark.error import DataLossError
+from tailrace.spark.option import SplitOptions
+from tailrace.spark.plan import OffsetRange, check_given, cut, pack_ranges, plan_ranges, split_ranges
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 FAIL, GO_ON = Loss(True), Loss(False)
@@ -30,9 +32,9 @@ def test_a_new_partition_is_read_from_its_beginning() -> None:
     ("start", "end", "first", "message"),
     [
         ({A: 3}, {A: 3, B: 4}, {B: 2}, "the new partition t-1 starts at 2 instead of 0"),
-        ({A: 3}, {A: 3, B: 4}, {}, "t-1 came and went before anything was read"),
-        ({A: 3, B: 1}, {A: 3}, {}, "t-1 does not exist any more"),
-        ({A: 3}, {A: 2}, {}, "t-0 ends at 2, before 3, where the query is"),
+        ({A: 3}, {A: 3, B: 4}, {}, "t-1 was created and deleted before the query read any record"),
+        ({A: 3, B: 1}, {A: 3}, {}, "t-1 was deleted"),
+        ({A: 3}, {A: 2}, {}, "t-0 ends at 2, before the query's position 3"),
     ],
 )
 def test_lost_records_stop_the_query_or_are_told(
@@ -60,7 +62,7 @@ def ranges(*sizes: int) -> list[OffsetRange]:
     return [OffsetRange("t", index, 100, 100 + size) for index, size in enumerate(sizes)]
 
 
-def sizes(found: list[OffsetRange]) -> list[int]:
+def sizes(found: Sequence[OffsetRange]) -> list[int]:
     return [one.size for one in found]
 
 
@@ -130,3 +132,20 @@ def test_offsets_outside_are_refused_or_moved(offset: int, nearest: int) -> None
     ):
         check_given({A: offset}, [A], {A: 2}, {A: 8}, "startingOffsets", FAIL)
     assert check_given({A: offset}, [A], {A: 2}, {A: 8}, "startingOffsets", GO_ON) == {A: nearest}
+
+
+def test_small_ranges_share_a_task_until_there_is_enough_for_more() -> None:
+    few, many = SPARK_TASK_OFFSETS_SHARED_MAX // 4, SPARK_TASK_OFFSETS_SHARED_MAX + 1
+
+    def tasks(*counts: int) -> list[list[int]]:
+        return [sizes(task) for task in pack_ranges(ranges(*counts), SplitOptions())]
+
+    assert tasks() == []
+    assert tasks(few, few, few) == [[few, few, few]]
+    assert tasks(few, few, few, few, few) == [[few] * 4, [few]]
+    assert tasks(many, few, many, few) == [[many], [few], [many], [few]]
+
+
+def test_ranges_that_the_options_divide_have_tasks_of_their_own() -> None:
+    for options in (SplitOptions(partitions_min=1), SplitOptions(records_max=100)):
+        assert [sizes(task) for task in pack_ranges(ranges(1, 2), options)] == [[1], [2]]

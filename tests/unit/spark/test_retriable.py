@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from runnel.client.error import (
+from tailrace.client.error import (
     BootstrapError,
     BrokerUnavailable,
     ClientError,
@@ -14,13 +14,13 @@ from runnel.client.error import (
     RequestTimeout,
     TransactionFailed,
 )
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.spark.client_setting import parse_client_settings
-from runnel.spark.error import BrokerError, OptionError, RetriableBrokerError, RetriableWriteError, WriteError
-from runnel.spark.retriable import broker_error, is_retriable, names_retriable, write_error
-from runnel.spark.topic_io import topic_io
-from runnel.spark.topic_writer import explain
-from runnel.testing import Broker
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.spark.client_setting import parse_client_settings
+from tailrace.spark.error import BrokerError, OptionError, RetriableBrokerError, RetriableWriteError, WriteError
+from tailrace.spark.retriable import broker_error, is_retriable, names_retriable, write_error
+from tailrace.spark.topic_io import topic_io
+from tailrace.spark.topic_writer import explain
+from tailrace.testing import Broker
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -80,7 +80,7 @@ def test_a_source_without_its_brokers_can_go_on_later() -> None:
 
 
 def test_a_topic_that_has_no_leader_yet_is_no_wrong_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.spark.topic_io._NEW_TOPIC_TIMEOUT_MS", 100)
+    monkeypatch.setattr("tailrace.spark.topic_io._NEW_TOPIC_TIMEOUT_MS", 100)
     with Broker({"auto.create.topics.enable": False}) as broker:
         broker.create_topic("t")
         topics = topic_io(parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers}))

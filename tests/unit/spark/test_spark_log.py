@@ -1,4 +1,4 @@
-"""Pyspark in the same process changes no line that Runnel logs."""
+"""Pyspark in the same process changes no line that Tailrace logs."""
 
 import logging
 import subprocess
@@ -23,36 +23,36 @@ def test_a_formatter_of_pyspark_does_not_matter_to_a_test(
     try:
         raise ValueError("a bug")
     except ValueError:
-        logging.getLogger("runnel.runtime").exception("the markers could not be sent")
+        logging.getLogger("tailrace.runtime").exception("the markers could not be sent")
     assert logged(caplog).startswith("the markers could not be sent\nTraceback")
     assert logged(caplog).endswith("ValueError: a bug")
 
 
 _ALL_MODULES = """
-import logging, pkgutil, runnel
+import logging, pkgutil, tailrace
 from importlib import import_module
 from pyspark.logger import PySparkLogger
 
 logging.setLoggerClass(PySparkLogger)
-for module in pkgutil.walk_packages(runnel.__path__, "runnel."):
+for module in pkgutil.walk_packages(tailrace.__path__, "tailrace."):
     if not module.name.endswith("__main__"):
         import_module(module.name)
 loggers = logging.root.manager.loggerDict.items()
-print(*sorted(name for name, logger in loggers if name.startswith("runnel") and isinstance(logger, PySparkLogger)))
+print(*sorted(name for name, logger in loggers if name.startswith("tailrace") and isinstance(logger, PySparkLogger)))
 """
 
 
-def test_no_logger_of_runnel_is_made_by_pyspark() -> None:
-    """Pyspark sets its own class of loggers, for all threads, while it makes one. A module of Runnel that another
+def test_no_logger_of_tailrace_is_made_by_pyspark() -> None:
+    """Pyspark sets its own class of loggers, for all threads, while it makes one. A module of Tailrace that another
     thread imported just then got such a logger: nothing below a warning, and the rest as JSON on stderr."""
     done = subprocess.run([sys.executable, "-c", _ALL_MODULES], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [], "these are missing in runnel/__init__.py"
+    assert done.stdout.split() == [], "these are missing in tailrace/__init__.py"
 
 
 _START_AFTER_PYSPARK = """
 import logging, sys
 from pyspark.logger import PySparkLogger
-from runnel.cli.main import main
+from tailrace.cli.main import main
 
 handler = logging.StreamHandler()
 logging.getLogger().addHandler(handler)

@@ -5,11 +5,11 @@ import logging
 import pytest
 from tests.logged import logged
 
-from runnel.client.isolation import Isolation
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.bound import AtOffsets, AtTime, AtTimes, Edge, NoMatch
-from runnel.spark.error import OptionError
-from runnel.spark.option import (
+from tailrace.client.fetch.isolation import Isolation
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.bound import AtOffsets, AtTime, AtTimes, Edge, NoMatch
+from tailrace.spark.error import OptionError
+from tailrace.spark.option import (
     AdmissionOptions,
     Retry,
     SinkOptions,
@@ -18,7 +18,7 @@ from runnel.spark.option import (
     parse_sink_options,
     parse_source_options,
 )
-from runnel.spark.subscription import Assigned, Matching, Named
+from tailrace.spark.subscription import Assigned, Matching, Named
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -102,7 +102,7 @@ def test_a_pattern_and_single_partitions_are_read() -> None:
 def test_one_way_to_say_what_to_read_is_needed() -> None:
     with pytest.raises(OptionError, match="one of assign, subscribe and subscribePattern"):
         parse_source_options(SERVERS)
-    with pytest.raises(OptionError, match=r"option subscribePattern: only one of .* there is subscribe"):
+    with pytest.raises(OptionError, match=r"option subscribePattern: only one of .* and subscribe is set"):
         source(subscribe="a", subscribePattern="b")
 
 
@@ -192,7 +192,7 @@ def test_a_place_that_cannot_be_is_refused(option: str, text: str) -> None:
 def test_limits_of_streams_make_no_difference_to_a_batch_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         source(maxOffsetsPerTrigger="5").for_batch()
-    assert "option maxOffsetsPerTrigger makes no difference to a batch query" in logged(caplog)
+    assert "option maxOffsetsPerTrigger has no effect in a batch query" in logged(caplog)
 
 
 # --- numbers
@@ -255,11 +255,10 @@ def test_columns_are_chosen_in_any_order_and_case() -> None:
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("subcribe", "it is not known; a source takes assign, subscribe"),
+        ("subcribe", "it is unknown; a source takes assign, subscribe"),
         ("path", "topics have no path; use option subscribe"),
-        ("topic", "it belongs to a sink, and this is a source"),
+        ("delivery", "it belongs to a sink, and this is a source"),
         ("bootstrap.servers", "the name is kafka.bootstrap.servers"),
-        ("checkpointLocation", "it is not known"),
     ],
 )
 def test_an_unknown_option_of_a_source_is_refused_by_name(option: str, reason: str) -> None:
@@ -270,14 +269,49 @@ def test_an_unknown_option_of_a_source_is_refused_by_name(option: str, reason: s
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("subscribe", "it belongs to a source, and this is a sink"),
+        ("columns", "it belongs to a source, and this is a sink"),
         ("path", "topics have no path; use option topic"),
-        ("topics", "it is not known; a sink takes topic, includeHeaders, delivery and kafka"),
+        ("topics", "it is unknown; a sink takes topic, includeHeaders, delivery and kafka"),
     ],
 )
 def test_an_unknown_option_of_a_sink_is_refused_by_name(option: str, reason: str) -> None:
     with pytest.raises(OptionError, match=f"option {option}: {reason}"):
         sink(**{option: "x"})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "groupIdPrefix",
+        "useDeprecatedOffsetFetching",
+        "spark.sql.streaming.kafka.useDeprecatedOffsetFetching",
+        "spark.kafka.consumer.cache.capacity",
+        "kafka.group.id",
+        "kafka.auto.include.jmx.reporter",
+        "kafka.config.providers",
+    ],
+)
+def test_what_has_no_effect_is_accepted_and_named_once_in_the_log(
+    option: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that ran with format("kafka") stopped at useDeprecatedOffsetFetching."""
+    monkeypatch.setattr("tailrace.spark.client_setting._logged", set())
+    for _ in range(3):
+        source(**{option: "true"})
+        sink(**{option: "true"})
+    assert [record.getMessage() for record in caplog.records] == [f"option {option} has no effect here"]
+
+
+def test_options_of_the_other_side_are_accepted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's connector ignores them, and programs give one set of options to reader and writer."""
+    monkeypatch.setattr("tailrace.spark.client_setting._logged", set())
+    assert source(topic="x", checkpointLocation="/x") == source()
+    assert sink(topic="a", subscribe="b", startingOffsets="earliest").topic == "a"
+    told = [record.getMessage() for record in caplog.records]
+    named = ("topic", "checkpointLocation", "subscribe", "startingOffsets")
+    assert told == [f"option {name} has no effect here" for name in named]
 
 
 def test_a_sink_takes_a_topic_and_what_spark_keeps_among_the_options() -> None:
@@ -345,7 +379,7 @@ def test_forbidden_settings_are_refused_with_what_to_do(name: str) -> None:
         ("acks", "2"),
         ("compression.type", "rar"),
         ("bootstrap.servers", "host:port"),
-        ("security.protocol", "SSL"),
+        ("security.protocol", "TLS"),
         ("sasl.mechanism", "PLAIN"),
         ("ssl.truststore.location", "/x"),
         ("fetch.min.byte", "1"),
@@ -361,3 +395,25 @@ def test_brokers_must_be_named() -> None:
         parse_source_options({"subscribe": "a"})
     with pytest.raises(OptionError, match=r"option kafka.bootstrap.servers: it is missing"):
         parse_sink_options({"topic": "a", "kafka.bootstrap.servers": " "})
+
+
+SECURE = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "alice",
+    "kafka.sasl.password": "hidden-pw",
+    "kafka.ssl.provider": "SunJSSE",
+}
+
+
+def test_security_settings_reach_the_clients_and_are_not_shown() -> None:
+    parsed = parse_source_options(SERVERS | {"subscribe": "a"} | SECURE)
+    assert parsed.client.consumer.make_security().login is not None
+    assert parsed.client.admin["sasl.password"] == "hidden-pw"
+    assert "hidden-pw" not in repr(parsed) + str(parsed.client)
+
+
+def test_security_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"option kafka.sasl.password: sasl.password is missing") as caught:
+        parse_source_options(SERVERS | {"subscribe": "a"} | SECURE | {"kafka.sasl.password": ""})
+    assert "hidden-pw" not in str(caught.value)

@@ -1,7 +1,7 @@
 """Which partitions a query reads, given those that exist."""
 
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark.subscription import Assigned, Matching, Named
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark.subscription import Assigned, Matching, Named
 
 COUNTS = {"views": 2, "views.eu": 1, "orders": 1}
 

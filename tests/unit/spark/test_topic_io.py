@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import runnel
-from runnel.client.topic_partition import TopicPartition
-from runnel.spark import topic_io as module
-from runnel.spark.client_setting import parse_client_settings
-from runnel.spark.data_loss import Loss
-from runnel.spark.error import BrokerError, DataLossError, OptionError, WriteError
-from runnel.spark.plan import OffsetRange
-from runnel.spark.topic_io import TopicIO, topic_io
-from runnel.testing import Broker
+import tailrace
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.spark import topic_io as module
+from tailrace.spark.client_setting import parse_client_settings
+from tailrace.spark.data_loss import Loss
+from tailrace.spark.error import BrokerError, DataLossError, OptionError, WriteError
+from tailrace.spark.plan import OffsetRange
+from tailrace.spark.topic_io import TopicIO, topic_io
+from tailrace.testing import Broker
 
 FAIL, GO_ON = Loss(True), Loss(False)
 
@@ -49,7 +49,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     """A topic of the test's own with two partitions, in which the records of partition 0 are numbered."""
     name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
     broker.create_topic(name, 2)
-    with runnel.Producer(broker.bootstrap_servers, batch_size=200) as producer:
+    with tailrace.Producer(broker.bootstrap_servers, batch_size=200) as producer:
         for number in range(100):
             producer.send(name, value=b"%d" % number, partition=0, timestamp_ms=1000 + number)
     return name
@@ -57,7 +57,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 
 def read(topics: TopicIO, wanted: OffsetRange, loss: Loss = FAIL, timeout_ms: int = 20_000) -> list[int]:
     """The numbers of the records in a range."""
-    batches = topics.read(wanted, ["value"], timeout_ms=timeout_ms, loss=loss)
+    batches = topics.read([wanted], ["value"], timeout_ms=timeout_ms, loss=loss)
     return [int(value) for batch in batches for value in batch.column("value").to_pylist()]
 
 
@@ -173,7 +173,7 @@ def test_a_range_beyond_the_log(topics: TopicIO, topic: str) -> None:
 
 def test_a_reader_that_stops_early_leaves_nothing_behind(broker: Broker, topic: str) -> None:
     topics = connect(broker, max_partition_fetch_bytes="1")
-    batches = topics.read(OffsetRange(topic, 0, 0, 100), ["offset"], timeout_ms=20_000, loss=FAIL)
+    batches = topics.read([OffsetRange(topic, 0, 0, 100)], ["offset"], timeout_ms=20_000, loss=FAIL)
     assert next(batches).column("offset")[0].as_py() == 0
     batches.close()  # type: ignore[attr-defined]
     assert read(topics, OffsetRange(topic, 0, 0, 100)) == list(range(100))

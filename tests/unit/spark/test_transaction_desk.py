@@ -7,19 +7,19 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-import runnel
-import runnel.spark
-from runnel.spark.batch_end import abort_batch, commit_batch
-from runnel.spark.claim import RunReplaced
-from runnel.spark.client_setting import ClientSettings, parse_client_settings
-from runnel.spark.decision import Decision, Offer, check_size
-from runnel.spark.error import OptionError, WriteError
-from runnel.spark.option import Delivery, SinkOptions, parse_sink_options
-from runnel.spark.task_place import TaskPlace, task_place
-from runnel.spark.task_writer import write_prepared
-from runnel.spark.transaction_desk import TOPIC, TransactionDesk, decided_sinks, open_desk
-from runnel.spark.transaction_name import TaskNames, driver_name, sink_name
-from runnel.testing import Broker
+import tailrace
+import tailrace.spark
+from tailrace.spark.batch_end import abort_batch, commit_batch
+from tailrace.spark.claim import RunReplaced
+from tailrace.spark.client_setting import ClientSettings, parse_client_settings
+from tailrace.spark.decision import Decision, Offer, check_size
+from tailrace.spark.error import OptionError, WriteError
+from tailrace.spark.option import Delivery, SinkOptions, parse_sink_options
+from tailrace.spark.task_place import TaskPlace, task_place
+from tailrace.spark.task_writer import write_prepared
+from tailrace.spark.transaction_desk import TOPIC, TransactionDesk, decided_sinks, open_desk
+from tailrace.spark.transaction_name import TaskNames, driver_name, sink_name
+from tailrace.testing import Broker
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ class Query:
         self.sink = sink_name(name, name)
         broker.create_topic(name, 2)
 
-    def write(self, run_id: str, batch_id: int, *values: bytes) -> runnel.PreparedTransaction:
+    def write(self, run_id: str, batch_id: int, *values: bytes) -> tailrace.PreparedTransaction:
         """What one task leaves."""
         rows = pa.record_batch({"value": list(values)})
         counts, transaction = write_prepared(self.options, TaskPlace(self.name, run_id, batch_id, 0), iter([rows]))
@@ -51,17 +51,17 @@ class Query:
         assert transaction is not None
         return transaction
 
-    def commit(self, run_id: str, batch_id: int, *transactions: runnel.PreparedTransaction) -> None:
+    def commit(self, run_id: str, batch_id: int, *transactions: tailrace.PreparedTransaction) -> None:
         with open_desk(self.options.client, self.sink) as desk:
             commit_batch(desk, Offer(self.sink, run_id, batch_id, transactions))
 
     def seen(self) -> list[bytes | None]:
         servers = self.broker.bootstrap_servers
-        table = runnel.read_table(servers, self.name, columns=["value"], isolation_level="read_committed")
+        table = tailrace.read_table(servers, self.name, columns=["value"], isolation_level="read_committed")
         return sorted(table.column("value").to_pylist())
 
     def left_open(self) -> list[str]:
-        with runnel.Admin(self.broker.bootstrap_servers) as admin:
+        with tailrace.Admin(self.broker.bootstrap_servers) as admin:
             listed = admin.list_transactions(states=["Ongoing"], pattern=f".*/{self.name}/.*")
             return [found.transactional_id for found in listed]
 
@@ -116,7 +116,7 @@ def test_what_attempts_have_left_open_without_a_word_is_aborted_after_a_while(
     query.write("r", 1, b"one attempt too many")
     query.commit("r", 1, *kept)
     assert len(query.left_open()) == 1
-    monkeypatch.setattr("runnel.spark.transaction_desk.SPARK_SEARCH_INTERVAL_MS", 0)
+    monkeypatch.setattr("tailrace.spark.transaction_desk.SPARK_SEARCH_INTERVAL_MS", 0)
     query.commit("r", 2, query.write("r", 2, b"third"))
     assert (query.seen(), query.left_open()) == ([b"first", b"second", b"third"], [])
 
@@ -130,9 +130,9 @@ def test_a_query_that_never_comes_back_is_ended_from_outside(broker: Broker, cli
     desk.take("r")
     desk.decide(Decision(1, "r", (decided,)))
     desk.close()
-    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 2
+    assert tailrace.spark.end_query(broker.bootstrap_servers, query.name) == 2
     assert (query.seen(), query.left_open()) == ([b"committed", b"decided"], [])
-    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
+    assert tailrace.spark.end_query(broker.bootstrap_servers, query.name) == 0
 
 
 def test_a_query_that_died_within_a_batch_is_ended_from_outside(broker: Broker, client: ClientSettings) -> None:
@@ -144,7 +144,7 @@ def test_a_query_that_died_within_a_batch_is_ended_from_outside(broker: Broker, 
     query.commit("r", 0, committed)
     undecided = query.write("r", 1, b"undecided")
     assert undecided.transactional_id == committed.transactional_id
-    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 1
+    assert tailrace.spark.end_query(broker.bootstrap_servers, query.name) == 1
     assert (query.seen(), query.left_open()) == ([b"committed"], [])
 
 
@@ -155,10 +155,10 @@ def test_a_query_that_never_comes_back_is_forgotten_when_somebody_says_so(
     query, other = Query(broker, client, "gone"), Query(broker, client, "gone-too")
     for each in (query, other):
         each.commit("r", 0, each.write("r", 0, b"a"))
-    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
+    assert tailrace.spark.end_query(broker.bootstrap_servers, query.name) == 0
     assert decided_sinks(client, query.name) == {query.sink}
     query.write("r", 1, b"undecided")
-    assert runnel.spark.end_query(broker.bootstrap_servers, query.name, forget=True) == 1
+    assert tailrace.spark.end_query(broker.bootstrap_servers, query.name, forget=True) == 1
     assert (decided_sinks(client, query.name), decided_sinks(client, other.name)) == (set(), {other.sink})
     assert (query.seen(), query.left_open()) == ([b"a"], [])
     with open_desk(client, query.sink) as desk:
@@ -171,7 +171,7 @@ def test_a_batch_of_too_many_tasks_says_what_to_do(
     """The decision is one record. What the broker said of it told nobody that the number of tasks was the matter."""
     query = Query(broker, client, "wide")
     tasks = [query.write("r", 0, b"%d" % task) for task in range(2)]
-    monkeypatch.setattr("runnel.spark.decision.SPARK_DECISION_BYTES_MAX", 100)
+    monkeypatch.setattr("tailrace.spark.decision.SPARK_DECISION_BYTES_MAX", 100)
     with pytest.raises(WriteError, match=r"written by 2 tasks.* coalesce"):
         query.commit("r", 0, *tasks)
     assert query.left_open() == []
@@ -182,7 +182,7 @@ def test_a_decision_names_some_thousand_tasks(broker: Broker, client: ClientSett
     names = TaskNames()
     run_id = str(UUID(int=0))
     transactions = tuple(
-        runnel.PreparedTransaction(names.take(sink_name(str(UUID(int=0)), "t"), run_id, 0), 1000, 0)
+        tailrace.PreparedTransaction(names.take(sink_name(str(UUID(int=0)), "t"), run_id, 0), 1000, 0)
         for _ in range(10_000)
     )
     decision = Decision(0, run_id, transactions[:7_000])
@@ -200,7 +200,7 @@ def test_what_was_committed_so_long_ago_that_it_is_forgotten_is_no_error(
 ) -> None:
     """Brokers forget ids after days, and a driver may come back later than that. Its batch could not be finished."""
     query = Query(broker, client, "forgotten")
-    forgotten = runnel.PreparedTransaction("nobody-knows-it", 4711, 0)
+    forgotten = tailrace.PreparedTransaction("nobody-knows-it", 4711, 0)
     desk = TransactionDesk(client, query.sink)
     desk.take("r1")
     desk.decide(Decision(0, "r1", (forgotten,)))
@@ -208,7 +208,7 @@ def test_what_was_committed_so_long_ago_that_it_is_forgotten_is_no_error(
     query.commit("r2", 0, query.write("r2", 0, b"again"))
     query.commit("r2", 1, query.write("r2", 1, b"next"))
     assert (query.seen(), query.left_open()) == ([b"next"], [])
-    assert runnel.spark.end_query(broker.bootstrap_servers, query.name) == 0
+    assert tailrace.spark.end_query(broker.bootstrap_servers, query.name) == 0
 
 
 def test_a_driver_that_was_succeeded_cannot_decide(broker: Broker, client: ClientSettings) -> None:
@@ -282,11 +282,11 @@ def test_a_run_does_not_wait_for_what_a_dead_worker_of_its_query_was_writing(
     broker: Broker, client: ClientSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next run read on to the end before it took the id, and so waited for the dead worker's time-out."""
-    monkeypatch.setattr("runnel.spark.transaction_desk._READ_TIMEOUT_MS", 10_000)  # a third of that time-out
+    monkeypatch.setattr("tailrace.spark.transaction_desk._READ_TIMEOUT_MS", 10_000)  # a third of that time-out
     query = Query(broker, client, "died")
     dead, alive = Worker(query), Worker(query)
     dead.commit("r1", 0, b"0")
-    with runnel.Producer(
+    with tailrace.Producer(
         broker.bootstrap_servers, transactional_id=driver_name(query.sink), transaction_timeout_ms=60_000
     ) as producer:
         producer.begin_transaction()
@@ -323,7 +323,7 @@ def test_batches_without_rows_do_not_move_the_claim(broker: Broker, client: Clie
 
 
 def decisions_end(broker: Broker) -> int:
-    with runnel.Consumer(broker.bootstrap_servers) as consumer:
+    with tailrace.Consumer(broker.bootstrap_servers) as consumer:
         return sum(consumer.end_offsets([(TOPIC, index) for index in range(8)]).values())
 
 
@@ -375,8 +375,8 @@ def test_a_task_that_fails_leaves_nothing_open(broker: Broker, client: ClientSet
 def test_decisions_are_kept_in_a_compacted_topic(broker: Broker, client: ClientSettings) -> None:
     query = Query(broker, client, "decisions")
     query.commit("r", 0, query.write("r", 0, b"a"))
-    with runnel.Admin(broker.bootstrap_servers) as admin:
-        configs = {config.name: config.value for config in admin.describe_configs(runnel.ResourceType.TOPIC, TOPIC)}
+    with tailrace.Admin(broker.bootstrap_servers) as admin:
+        configs = {config.name: config.value for config in admin.describe_configs(tailrace.ResourceType.TOPIC, TOPIC)}
     assert configs["cleanup.policy"] == "compact"
     assert configs["segment.bytes"] == str(16 * 1024 * 1024)  # all of the newest is read when a driver starts
 
@@ -386,13 +386,13 @@ def test_a_topic_of_decisions_that_somebody_else_made_is_refused() -> None:
         broker.create_topic(TOPIC, 1)
         client = parse_client_settings({"kafka.bootstrap.servers": broker.bootstrap_servers})
         desk = TransactionDesk(client, "q")
-        with pytest.raises(WriteError, match="has 1 partitions where 8 are needed"):
+        with pytest.raises(WriteError, match="has 1 partitions, but 8 are needed"):
             desk.take("r")
         desk.close()
 
 
 def test_outside_of_a_task_nobody_knows_the_batch() -> None:
-    with pytest.raises(WriteError, match="by tasks of Spark alone"):
+    with pytest.raises(WriteError, match="only by Spark tasks"):
         task_place()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runnel.spark.worker_python import find_worker_python
+from tailrace.spark.worker_python import find_worker_python
 
 
 def folder(site: Path) -> Path:

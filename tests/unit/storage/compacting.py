@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from runnel.records.batch import BatchHeader, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.records.record import Record, read_batches, read_records
-from runnel.storage.compaction import Compaction
-from runnel.storage.compaction_plan import Dirt, measure_dirt, plan_compaction
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
+from tailrace.records.batch import BatchHeader, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.records.record import Record, read_batches, read_records
+from tailrace.storage.compaction import Compaction
+from tailrace.storage.compaction_plan import Dirt, measure_dirt, plan_compaction
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
 
 CONFIG = LogConfig(segment_bytes=1_000_000, retention_ms=-1, cleanup_policy_delete=False, cleanup_policy_compact=True)
 MIB = 1 << 20

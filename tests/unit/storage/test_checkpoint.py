@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from runnel.storage.checkpoint import (
+from tailrace.storage.checkpoint import (
     CleanStop,
     read_clean_mark,
     read_offsets,
@@ -16,7 +16,7 @@ from runnel.storage.checkpoint import (
     write_properties,
     write_topic_id,
 )
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 TOPIC_ID = UUID(bytes=bytes(range(200, 216)))
 

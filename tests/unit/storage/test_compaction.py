@@ -12,21 +12,22 @@ from tests.unit.storage.compacting import (
     filled,
     keyed_batch,
 )
+from tests.unit.storage.workbench import Workbench
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType
-from runnel.records.error import CorruptBatch
-from runnel.records.record import read_records
-from runnel.storage.compaction import Compaction, CompactionStopped, MapTooSmall
-from runnel.storage.compaction_plan import plan_compaction
-from runnel.storage.log_config import LogConfig
-from runnel.storage.retention import delete_segments
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType
+from tailrace.records.error import CorruptBatch
+from tailrace.records.record import read_records
+from tailrace.storage.compaction import Compaction, CompactionStopped, MapTooSmall
+from tailrace.storage.compaction_plan import plan_compaction
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.retention import delete_segments
 
 A, B, C = b"a", b"b", b"c"
 
 
-def test_the_newest_record_of_each_key_stays_at_its_offset(bench) -> None:
+def test_the_newest_record_of_each_key_stays_at_its_offset(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (B, b"1"), (A, b"2"), (C, b"1"), (B, b"2")])
     append(log, (A, b"3"))
@@ -37,7 +38,7 @@ def test_the_newest_record_of_each_key_stays_at_its_offset(bench) -> None:
     assert len(log.segments) == 2
 
 
-def test_a_second_compaction_takes_the_clean_part_along(bench) -> None:
+def test_a_second_compaction_takes_the_clean_part_along(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (B, b"1"), (C, b"1")])
     compact(log)
@@ -48,7 +49,9 @@ def test_a_second_compaction_takes_the_clean_part_along(bench) -> None:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_a_batch_keeps_its_offsets_its_codec_and_the_times_of_its_records(bench, compression: Compression) -> None:
+def test_a_batch_keeps_its_offsets_its_codec_and_the_times_of_its_records(
+    bench: Workbench, compression: Compression
+) -> None:
     log = bench.open(CONFIG)
     append(log, (A, b"1" * 50), (B, b"1" * 50), (C, b"1" * 50), compression=compression, producer=(7, 0, 0))
     append(log, (A, b"2"), (C, b"2"))
@@ -64,7 +67,7 @@ def test_a_batch_keeps_its_offsets_its_codec_and_the_times_of_its_records(bench,
     assert first.max_timestamp == 1001
 
 
-def test_a_batch_of_which_nothing_is_gone_is_kept_byte_for_byte(bench) -> None:
+def test_a_batch_of_which_nothing_is_gone_is_kept_byte_for_byte(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (B, b"1")])
     before = bytes(log.read(2, 1000, 3, min_one_batch=True))
@@ -72,7 +75,7 @@ def test_a_batch_of_which_nothing_is_gone_is_kept_byte_for_byte(bench) -> None:
     assert bytes(log.read(2, 1000, 3, min_one_batch=True)) == before
 
 
-def test_a_log_without_a_key_twice_is_left_as_it_is(bench) -> None:
+def test_a_log_without_a_key_twice_is_left_as_it_is(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (B, b"1")])
     segments = list(log.segments)
@@ -82,7 +85,7 @@ def test_a_log_without_a_key_twice_is_left_as_it_is(bench) -> None:
     assert bench.files(".cleaned") == []
 
 
-def test_records_without_a_key_go(bench) -> None:
+def test_records_without_a_key_go(bench: Workbench) -> None:
     """A topic may have been filled before it was compacted, and then nothing tells which of them is the newest."""
     log = bench.open(CONFIG)
     filled(log, [(None, b"1"), (A, b"1")])
@@ -90,7 +93,7 @@ def test_records_without_a_key_go(bench) -> None:
     assert contents(log) == [(1, A, b"1")]
 
 
-def test_segments_are_merged_up_to_the_segment_size(bench) -> None:
+def test_segments_are_merged_up_to_the_segment_size(bench: Workbench) -> None:
     config = LogConfig(segment_bytes=200, retention_ms=-1, cleanup_policy_compact=True)
     log = bench.open(config)
     for number in range(12):
@@ -107,7 +110,7 @@ def test_segments_are_merged_up_to_the_segment_size(bench) -> None:
     assert len(log.segments) < 7
 
 
-def test_a_segment_ends_where_the_next_one_begins(bench) -> None:
+def test_a_segment_ends_where_the_next_one_begins(bench: Workbench) -> None:
     config = LogConfig(segment_bytes=200, retention_ms=-1, cleanup_policy_compact=True)
     log = bench.open(config)
     for _ in range(12):
@@ -119,7 +122,7 @@ def test_a_segment_ends_where_the_next_one_begins(bench) -> None:
     assert ends == [segment.base_offset for segment in log.segments[1:]]
 
 
-def test_a_reader_gets_on_from_any_offset(bench) -> None:
+def test_a_reader_gets_on_from_any_offset(bench: Workbench) -> None:
     config = LogConfig(segment_bytes=200, retention_ms=-1, cleanup_policy_compact=True)
     log = bench.open(config)
     for number in range(20):
@@ -134,7 +137,7 @@ def test_a_reader_gets_on_from_any_offset(bench) -> None:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_reader_in_the_middle_reads_the_old_segment_to_its_end(bench, is_closed: bool) -> None:
+def test_a_reader_in_the_middle_reads_the_old_segment_to_its_end(bench: Workbench, is_closed: bool) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     found = log.locate(0, 10_000, 3, min_one_batch=True)
@@ -146,7 +149,7 @@ def test_a_reader_in_the_middle_reads_the_old_segment_to_its_end(bench, is_close
     assert contents(log) == [(2, A, b"3")]
 
 
-def test_a_reader_who_comes_during_the_swap_reads_the_new_segment(bench) -> None:
+def test_a_reader_who_comes_during_the_swap_reads_the_new_segment(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     log.flush()
@@ -167,7 +170,7 @@ def test_a_reader_who_comes_during_the_swap_reads_the_new_segment(bench) -> None
 
 
 class TestTombstones:
-    def test_they_live_for_their_time_from_the_first_compaction_on(self, bench) -> None:
+    def test_they_live_for_their_time_from_the_first_compaction_on(self, bench: Workbench) -> None:
         log = bench.open(LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=500))
         filled(log, [(A, b"1"), (A, None), (B, b"1")])
         compact(log, now_ms=10_000)
@@ -183,7 +186,7 @@ class TestTombstones:
         compact(log, now_ms=10_500)
         assert contents(log) == [(4, B, b"3")]
 
-    def test_one_among_values_sets_the_time_for_its_batch(self, bench) -> None:
+    def test_one_among_values_sets_the_time_for_its_batch(self, bench: Workbench) -> None:
         log = bench.open(CONFIG)
         append(log, (A, b"1"), (B, None), compression=Compression.ZSTD)
         log.roll()
@@ -196,7 +199,7 @@ class TestTombstones:
         ]
         assert header.max_timestamp == 1001
 
-    def test_a_retention_without_end_does_not_overflow(self, bench) -> None:
+    def test_a_retention_without_end_does_not_overflow(self, bench: Workbench) -> None:
         log = bench.open(LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=2**63 - 1))
         filled(log, [(A, None), (B, b"1")])
         compact(log)
@@ -205,7 +208,7 @@ class TestTombstones:
 
 
 class TestTransactions:
-    def test_aborted_records_go_and_the_marker_stays_for_its_time(self, bench) -> None:
+    def test_aborted_records_go_and_the_marker_stays_for_its_time(self, bench: Workbench) -> None:
         log = bench.open(LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=500))
         append(log, (A, b"kept"))
         append(log, (A, b"aborted"), producer=(7, 0, 0), is_transactional=True)
@@ -224,7 +227,7 @@ class TestTransactions:
             assert [header.base_offset for header, _ in batches(log)] == [*offsets, 4 + round_number]
             assert log.aborted_transactions(0, 4) == []
 
-    def test_a_committed_transaction_keeps_its_marker_while_it_has_records(self, bench) -> None:
+    def test_a_committed_transaction_keeps_its_marker_while_it_has_records(self, bench: Workbench) -> None:
         log = bench.open(LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=0))
         append(log, (A, b"1"), producer=(7, 0, 0), is_transactional=True)
         end_transaction(log, 7, ControlType.COMMIT)
@@ -240,7 +243,7 @@ class TestTransactions:
             compact(log)
         assert [header.is_control for header, _ in batches(log)] == [False, False]
 
-    def test_nothing_of_an_open_transaction_is_touched(self, bench) -> None:
+    def test_nothing_of_an_open_transaction_is_touched(self, bench: Workbench) -> None:
         log = bench.open(CONFIG)
         filled(log, [(A, b"1"), (A, b"2"), (A, b"3")], per_segment=1)
         append(log, (A, b"open"), producer=(7, 0, 0), is_transactional=True)
@@ -249,7 +252,7 @@ class TestTransactions:
         compact(log)
         assert contents(log) == [(2, A, b"3"), (3, A, b"open"), (4, A, b"4")]
 
-    def test_an_aborted_record_does_not_stand_for_its_key(self, bench) -> None:
+    def test_an_aborted_record_does_not_stand_for_its_key(self, bench: Workbench) -> None:
         log = bench.open(CONFIG)
         filled(log, [(A, b"1")])
         append(log, (A, b"2"), producer=(7, 0, 0), is_transactional=True)
@@ -262,7 +265,7 @@ class TestTransactions:
 
 
 class TestProducers:
-    def test_the_last_batch_of_an_active_producer_stays_empty(self, bench) -> None:
+    def test_the_last_batch_of_an_active_producer_stays_empty(self, bench: Workbench) -> None:
         log = bench.open(CONFIG)
         for sequence in range(4):
             append(log, (A, b"mine"), producer=(7, 3, sequence))
@@ -280,7 +283,7 @@ class TestProducers:
         _, header = keyed_batch((A, b"mine"), producer=(7, 3, 3))
         assert again.producers.check(header) is not None
 
-    def test_a_marker_that_alone_knows_the_epoch_stays(self, bench) -> None:
+    def test_a_marker_that_alone_knows_the_epoch_stays(self, bench: Workbench) -> None:
         log = bench.open(LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=0))
         end_transaction(log, 7, ControlType.ABORT)
         for _ in range(3):
@@ -289,7 +292,7 @@ class TestProducers:
         assert batches(log)[0][0].is_control
         assert contents(log) == [(3, B, b"1")]
 
-    def test_an_emptied_marker_still_fences_after_the_snapshots_are_lost(self, bench) -> None:
+    def test_an_emptied_marker_still_fences_after_the_snapshots_are_lost(self, bench: Workbench) -> None:
         """Kafka keeps the empty batch for that, and then reads nothing from it."""
         config = LogConfig(retention_ms=-1, cleanup_policy_compact=True, delete_retention_ms=0)
         log = bench.open(config)
@@ -310,7 +313,7 @@ class TestProducers:
         assert again.producers.first_undecided_offset() is None
 
 
-def test_a_full_map_ends_the_compaction_and_the_next_one_goes_on(bench) -> None:
+def test_a_full_map_ends_the_compaction_and_the_next_one_goes_on(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     pairs = [(b"key %d" % (number % 10), b"%d" % number) for number in range(40)]
     filled(log, pairs, per_segment=7)
@@ -324,15 +327,15 @@ def test_a_full_map_ends_the_compaction_and_the_next_one_goes_on(bench) -> None:
     assert contents(log) == [(number, *pairs[number]) for number in range(30, 40)]
 
 
-def test_a_map_too_small_for_one_batch_is_told(bench) -> None:
+def test_a_map_too_small_for_one_batch_is_told(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     append(log, *[(b"%d" % number, b"v") for number in range(20)])
     log.roll()
-    with pytest.raises(MapTooSmall, match=r"more keys than the 4 that log\.cleaner\.dedupe\.buffer\.size allows"):
+    with pytest.raises(MapTooSmall, match=r"more than the 4 keys that log\.cleaner\.dedupe\.buffer\.size allows"):
         compact(log, map_bytes=24 * 5)
 
 
-def test_a_broken_batch_stops_it_and_changes_nothing(bench) -> None:
+def test_a_broken_batch_stops_it_and_changes_nothing(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     names = bench.files()
@@ -342,7 +345,7 @@ def test_a_broken_batch_stops_it_and_changes_nothing(bench) -> None:
     assert bench.files() == names
 
 
-def test_it_can_be_stopped(bench) -> None:
+def test_it_can_be_stopped(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     names = bench.files()
@@ -356,7 +359,7 @@ def test_it_can_be_stopped(bench) -> None:
     assert contents(log) == [(0, A, b"1"), (1, A, b"2"), (2, A, b"3")]
 
 
-def test_a_log_that_changed_meanwhile_takes_nothing(bench) -> None:
+def test_a_log_that_changed_meanwhile_takes_nothing(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3")])
     old = log.segments[:2]
@@ -364,7 +367,7 @@ def test_a_log_that_changed_meanwhile_takes_nothing(bench) -> None:
     assert log.swaps.begin(log.segments, [0, 2], old) is None
 
 
-def test_a_truncation_finishes_the_swap_first(bench) -> None:
+def test_a_truncation_finishes_the_swap_first(bench: Workbench) -> None:
     log = bench.open(CONFIG)
     filled(log, [(A, b"1"), (A, b"2"), (A, b"3"), (B, b"1")])
     log.flush()

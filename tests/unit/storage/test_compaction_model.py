@@ -1,20 +1,22 @@
 """Whatever is written and however often it is compacted, a reader builds the same table."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.storage.compacting import append, compact, dirt_of, end_transaction
-from tests.unit.storage.conftest import DIRECTORY, Workbench
+from tests.unit.storage.workbench import DIRECTORY, Workbench
 
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType
-from runnel.records.record import read_batches, read_records
-from runnel.records.transaction_filter import TransactionFilter
-from runnel.storage.folder_check import check_partition
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType
+from tailrace.records.record import read_batches, read_records
+from tailrace.records.transaction_filter import TransactionFilter
+from tailrace.storage.folder_check import check_partition
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
 
 DELETE_RETENTION_MS = 50
 CONFIG = LogConfig(
@@ -27,6 +29,8 @@ CONFIG = LogConfig(
 )
 PRODUCERS = (5, 6)
 
+Pair: TypeAlias = tuple[bytes, bytes | None]
+
 pairs = st.lists(
     st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.one_of(st.none(), st.binary(max_size=30))),
     min_size=1,
@@ -38,7 +42,7 @@ pairs = st.lists(
 class Written:
     """Everything that was ever appended, by offset, and the offsets of aborted transactions."""
 
-    records: dict[int, tuple[bytes, bytes | None]] = field(default_factory=dict)
+    records: dict[int, Pair] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)
     open_offsets: dict[int, list[int]] = field(default_factory=dict)
     sequences: dict[int, int] = field(default_factory=dict)
@@ -51,7 +55,7 @@ class Written:
         return set({key: offset for offset, (key, _) in sorted(self.records.items()) if offset < end_offset}.values())
 
 
-def table_of(records) -> dict[bytes, bytes]:
+def table_of(records: Iterable[tuple[int, bytes, bytes | None]]) -> dict[bytes, bytes]:
     table: dict[bytes, bytes] = {}
     for _, key, value in records:
         if value is None:
@@ -63,7 +67,7 @@ def table_of(records) -> dict[bytes, bytes]:
 
 def committed(log: Log, end_offset: int) -> list[tuple[int, bytes, bytes | None]]:
     """What a reader of committed records gets, fetch after fetch."""
-    found = []
+    found: list[tuple[int, bytes, bytes | None]] = []
     offset = log.log_start_offset
     while offset < end_offset:
         data = log.read(offset, 300, end_offset, min_one_batch=True)
@@ -71,8 +75,9 @@ def committed(log: Log, end_offset: int) -> list[tuple[int, bytes, bytes | None]
         assert batches, f"nothing at {offset}"
         transactions = TransactionFilter(log.aborted_transactions(offset, batches[-1][1].next_offset))
         for position, header in batches:
-            if not transactions.hides(data, position, header):
-                found += [(record.offset, record.key, record.value) for record in read_records(data, position)]
+            for record in () if transactions.hides(data, position, header) else read_records(data, position):
+                assert record.key is not None
+                found.append((record.offset, record.key, record.value))
             offset = header.next_offset
     return found
 
@@ -88,7 +93,7 @@ class Compacted(RuleBasedStateMachine):
         self.now_ms = 1_000_000
 
     @rule(batch=pairs, compression=st.sampled_from(Compression), is_idempotent=st.booleans())
-    def append(self, batch, compression: Compression, is_idempotent: bool) -> None:
+    def append(self, batch: list[Pair], compression: Compression, is_idempotent: bool) -> None:
         producer = self.next_producer(4, len(batch)) if is_idempotent else (-1, -1, -1)
         base_offset = append(self.log, *batch, compression=compression, producer=producer, timestamp=self.now_ms)
         self.written.records |= dict(enumerate(batch, base_offset))
@@ -99,7 +104,7 @@ class Compacted(RuleBasedStateMachine):
         return producer_id, self.written.epochs.setdefault(producer_id, 0), sequence
 
     @rule(batch=pairs, producer_id=st.sampled_from(PRODUCERS))
-    def append_in_transaction(self, batch, producer_id: int) -> None:
+    def append_in_transaction(self, batch: list[Pair], producer_id: int) -> None:
         producer = self.next_producer(producer_id, len(batch))
         base_offset = append(self.log, *batch, producer=producer, is_transactional=True, timestamp=self.now_ms)
         self.written.records |= dict(enumerate(batch, base_offset))

@@ -3,14 +3,15 @@
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.unit.storage.workbench import Workbench
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import BatchHeader, check_crc, read_header
-from runnel.records.compression import Compression
-from runnel.records.record import read_batches, read_records
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.salvage import walk_stretches
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import BatchHeader, check_crc, read_header
+from tailrace.records.compression import Compression
+from tailrace.records.record import read_batches, read_records
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.salvage import walk_stretches
 
 EVERYTHING = 1 << 30
 FIRST_LOG = "/data/t-0/00000000000000000000.log"
@@ -18,7 +19,7 @@ LEADER_EPOCH = range(12, 16)  # the bytes of a batch that nothing in the segment
 COUNTS = (1, 3, 2, 1, 5, 1, 1, 4)
 
 
-def write_log(bench, config: LogConfig) -> Log:
+def write_log(bench: Workbench, config: LogConfig) -> Log:
     """Eight batches in the first segment and one in the second; a record's value is its offset."""
     log = bench.open(config)
     for number, count in enumerate((*COUNTS, 1)):
@@ -32,13 +33,13 @@ def write_log(bench, config: LogConfig) -> Log:
     return log
 
 
-def flip(bench, position: int, bit: int) -> None:
+def flip(bench: Workbench, position: int, bit: int) -> None:
     file = bench.fs.open(FIRST_LOG)
     byte = file.read_at(position, 1)[0] ^ 1 << bit
     file.write_at(bytes([byte]), position)
 
 
-def batches_of(bench) -> list[tuple[int, BatchHeader]]:
+def batches_of(bench: Workbench) -> list[tuple[int, BatchHeader]]:
     return list(read_batches(bench.contents("00000000000000000000.log")))
 
 
@@ -66,8 +67,8 @@ def read_one(log: Log, offset: int) -> bytes | None:
 @example(position=625, bit=0, interval=1, is_reopened=False)
 @example(position=0, bit=6, interval=1 << 20, is_reopened=False)
 @example(position=99_999, bit=0, interval=1, is_reopened=True)
-def test_every_other_batch_is_served(make_bench, position: int, bit: int, interval: int, is_reopened: bool) -> None:
-    bench = make_bench()
+def test_every_other_batch_is_served(position: int, bit: int, interval: int, is_reopened: bool) -> None:
+    bench = Workbench()
     config = LogConfig(index_interval_bytes=interval)
     log = write_log(bench, config)
     batches = batches_of(bench)
@@ -88,8 +89,8 @@ def test_every_other_batch_is_served(make_bench, position: int, bit: int, interv
 
 @settings(max_examples=150, deadline=None)
 @given(position=st.integers(0, 99_999), bit=st.integers(0, 7))
-def test_a_scan_finds_it_and_keeps_what_stands_before(make_bench, position: int, bit: int) -> None:
-    bench = make_bench()
+def test_a_scan_finds_it_and_keeps_what_stands_before(position: int, bit: int) -> None:
+    bench = Workbench()
     log = write_log(bench, LogConfig())
     batches = batches_of(bench)
     position %= log.segments[0].size_bytes
@@ -111,9 +112,9 @@ def test_a_scan_finds_it_and_keeps_what_stands_before(make_bench, position: int,
 
 
 @pytest.mark.parametrize("field", [*range(12), 16, *range(17, 27)])
-def test_each_header_byte_zeroed_or_filled(make_bench, field: int) -> None:
+def test_each_header_byte_zeroed_or_filled(field: int) -> None:
     for value in (0x00, 0x7F, 0xFF):
-        bench = make_bench()
+        bench = Workbench()
         log = write_log(bench, LogConfig(index_interval_bytes=100))
         position, header = batches_of(bench)[4]
         file = bench.fs.open(FIRST_LOG)
@@ -125,7 +126,7 @@ def test_each_header_byte_zeroed_or_filled(make_bench, field: int) -> None:
         assert served == [offset for offset in range(log.log_end_offset) if offset not in damaged]
 
 
-def test_many_broken_bytes_are_one_stretch(bench) -> None:
+def test_many_broken_bytes_are_one_stretch(bench: Workbench) -> None:
     log = write_log(bench, LogConfig())
     batches = batches_of(bench)
     start, end = batches[2][0] + 5, batches[6][0] + 30
@@ -142,7 +143,7 @@ def test_many_broken_bytes_are_one_stretch(bench) -> None:
     assert read_one(log, batches[5][1].base_offset) is None
 
 
-def test_a_tail_without_a_batch_is_corrupt_and_the_next_segment_is_not(bench) -> None:
+def test_a_tail_without_a_batch_is_corrupt_and_the_next_segment_is_not(bench: Workbench) -> None:
     log = write_log(bench, LogConfig())
     position, header = batches_of(bench)[-1]
     bench.fs.open(FIRST_LOG).write_at(b"\xff" * header.size_bytes, position)
@@ -150,7 +151,7 @@ def test_a_tail_without_a_batch_is_corrupt_and_the_next_segment_is_not(bench) ->
     assert read_one(log, header.next_offset) == b"%06d" % header.next_offset
 
 
-def test_gaps_that_compaction_leaves_are_no_damage(bench) -> None:
+def test_gaps_that_compaction_leaves_are_no_damage(bench: Workbench) -> None:
     log = write_log(bench, LogConfig(index_interval_bytes=100))
     log.close()
     contents, batches = bench.contents("00000000000000000000.log"), batches_of(bench)

@@ -7,18 +7,21 @@ from uuid import UUID
 import pytest
 from tests.unit.storage.compacting import CONFIG as COMPACTED
 from tests.unit.storage.compacting import compact, contents, filled
+from tests.unit.storage.workbench import AnyBench, FolderBench, Workbench
 
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import Crash, MemoryFileSystem
-from runnel.storage.retention import delete_files, delete_segments
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import Crash, MemoryFileSystem
+from tailrace.storage.retention import delete_files, delete_segments
+from tailrace.storage.segment.segment import Segment
 
 CONFIG = LogConfig(segment_bytes=200, index_interval_bytes=50, retention_ms=-1, file_delete_delay_ms=60_000)
 FIRST = f"{0:020d}"
 
 
-def fill(bench, config: LogConfig = CONFIG, count: int = 9):
+def fill(bench: AnyBench, config: LogConfig = CONFIG, count: int = 9) -> Log:
     """One batch a segment, so that a segment begins at each offset."""
     log = bench.open(config)
     for number in range(count):
@@ -27,11 +30,11 @@ def fill(bench, config: LogConfig = CONFIG, count: int = 9):
     return log
 
 
-def stems(bench, suffix: str) -> list[int]:
+def stems(bench: Workbench, suffix: str) -> list[int]:
     return [int(name[:20]) for name in bench.files(suffix)]
 
 
-def test_nothing_waits_for_the_disk_where_segments_leave(bench) -> None:
+def test_nothing_waits_for_the_disk_where_segments_leave(bench: Workbench) -> None:
     log = fill(bench)
     log.advance_log_start(5)
     bench.fs.calls.clear()
@@ -41,7 +44,7 @@ def test_nothing_waits_for_the_disk_where_segments_leave(bench) -> None:
     assert stems(bench, ".log") == list(range(9))
 
 
-def test_files_are_renamed_and_removed_when_the_delay_is_over(bench) -> None:
+def test_files_are_renamed_and_removed_when_the_delay_is_over(bench: Workbench) -> None:
     log = fill(bench)
     delete_segments(log, 3)
     delete_files(log)
@@ -62,7 +65,7 @@ def test_files_are_renamed_and_removed_when_the_delay_is_over(bench) -> None:
     assert not deletions.is_waiting
 
 
-def test_a_start_removes_what_waits_for_its_removal(bench) -> None:
+def test_a_start_removes_what_waits_for_its_removal(bench: Workbench) -> None:
     log = fill(bench)
     delete_segments(log, 3)
     delete_files(log)
@@ -71,7 +74,7 @@ def test_a_start_removes_what_waits_for_its_removal(bench) -> None:
     assert log.log_start_offset == 3
 
 
-def test_a_clean_stop_leaves_nothing_to_be_removed(bench) -> None:
+def test_a_clean_stop_leaves_nothing_to_be_removed(bench: Workbench) -> None:
     log = fill(bench)
     log.close()
     log = bench.open(CONFIG, recovery_point=9, is_clean=True)
@@ -82,8 +85,8 @@ def test_a_clean_stop_leaves_nothing_to_be_removed(bench) -> None:
 
 
 @pytest.mark.parametrize("is_real", [False, True])
-def test_a_reader_in_the_middle_is_not_disturbed(make_bench, tmp_path: Path, is_real: bool) -> None:
-    bench = make_bench(RealFileSystem(), str(tmp_path)) if is_real else make_bench()
+def test_a_reader_in_the_middle_is_not_disturbed(tmp_path: Path, is_real: bool) -> None:
+    bench: AnyBench = FolderBench(RealFileSystem(), str(tmp_path)) if is_real else Workbench()
     log = fill(bench)
     ranges = [log.locate(number, 1000, 9, min_one_batch=True) for number in range(5)]
     before = [bytes(found.read()) for found in ranges]
@@ -95,6 +98,7 @@ def test_a_reader_in_the_middle_is_not_disturbed(make_bench, tmp_path: Path, is_
 
     def close_files() -> None:
         for found in ranges:
+            assert isinstance(found.source, Segment)
             found.source._file = None  # as when too many are open
 
     close_files()
@@ -109,7 +113,7 @@ def test_a_reader_in_the_middle_is_not_disturbed(make_bench, tmp_path: Path, is_
     assert not bench.folder.is_offline
 
 
-def test_a_reader_is_never_given_a_later_segment_of_the_same_name(bench) -> None:
+def test_a_reader_is_never_given_a_later_segment_of_the_same_name(bench: Workbench) -> None:
     log = fill(bench)
     found = log.locate(0, 1000, 9, min_one_batch=True)
     before = bytes(found.read())
@@ -123,7 +127,7 @@ def test_a_reader_is_never_given_a_later_segment_of_the_same_name(bench) -> None
     assert found.read() == before
 
 
-def test_files_that_could_not_be_renamed_are_tried_again(bench) -> None:
+def test_files_that_could_not_be_renamed_are_tried_again(bench: Workbench) -> None:
     log = fill(bench)
     delete_segments(log, 3)
     calls = iter([None, Crash()])
@@ -138,7 +142,7 @@ def test_files_that_could_not_be_renamed_are_tried_again(bench) -> None:
     assert stems(bench, ".log") == list(range(4, 9))
 
 
-def test_a_flush_counts_in_what_a_start_may_find(bench) -> None:
+def test_a_flush_counts_in_what_a_start_may_find(bench: Workbench) -> None:
     """The recovery point rose above segments that had left but kept their names, though they were not on the disk."""
     for seed in range(20):
         bench.fs = MemoryFileSystem(Random(seed))
@@ -153,7 +157,7 @@ def test_a_flush_counts_in_what_a_start_may_find(bench) -> None:
         assert [offset for offset, _ in bench.values(log)] == list(range(9))
 
 
-def test_a_topic_that_is_made_again_keeps_its_files(bench) -> None:
+def test_a_topic_that_is_made_again_keeps_its_files(bench: Workbench) -> None:
     fs = MemoryFileSystem()
     fs.make_directory("/data")
     log_dir = LogDir.open(fs, "/data", bench.clock)
@@ -173,7 +177,7 @@ def test_a_topic_that_is_made_again_keeps_its_files(bench) -> None:
     assert log_dir.has_deleted_files
 
 
-def test_what_was_compacted_stays_as_long(bench) -> None:
+def test_what_was_compacted_stays_as_long(bench: Workbench) -> None:
     log = bench.open(COMPACTED)
     filled(log, [(b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"a", b"3")])
     compact(log)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runnel.storage.epoch_cache import EpochCache
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.epoch_cache import EpochCache
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 FILE = "/p/leader-epoch-checkpoint"
 

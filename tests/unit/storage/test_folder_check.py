@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.records.batch import read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.records.record import read_batches
-from runnel.storage.finding import Finding
-from runnel.storage.folder_check import check_folder_files, check_partition, find_partitions
-from runnel.storage.fs import FileSystem
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import MemoryFileSystem
-from runnel.storage.transaction_index import ENTRY_SIZE
+from tailrace.records.batch import read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.records.record import read_batches
+from tailrace.storage.finding import Finding
+from tailrace.storage.folder_check import check_folder_files, check_partition, find_partitions
+from tailrace.storage.fs import FileSystem
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.transaction_index import ENTRY_SIZE
 
 DIRECTORY = "/data/t-0"
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=100)
@@ -140,7 +140,7 @@ def test_offset_index_entries_have_to_be_true() -> None:
                 continue
             assert {finding.path for finding in findings} == {path}, (at, findings)
     fs.write_file(path, good[:-3])
-    assert [str(finding) for finding in check(fs)] == [f"{path}: 5 bytes at the end are no whole entry"]
+    assert [str(finding) for finding in check(fs)] == [f"{path}: 5 bytes at the end are not a whole entry"]
     fs.write_file(path, good + bytes(80))  # the room that Kafka leaves for entries
     assert check(fs) == []
 
@@ -200,9 +200,9 @@ def test_epochs_have_to_agree() -> None:
     assert good.splitlines()[1:3] == ["3", "0 0"]
     fs.write_file(path, good.replace("\n1 ", "\n5 ").encode())
     texts = [finding.text for finding in check(fs)]
-    assert "epoch 2 from 40 after epoch 5 from 20" in texts
+    assert "epoch 2 at 40 follows epoch 5 at 20" in texts
     fs.write_file(path, b"0\n7\n0 0\n")
-    assert any("does not read as a checkpoint" in finding.text for finding in check(fs))
+    assert any("not a valid checkpoint" in finding.text for finding in check(fs))
     fs.remove(path)
     assert check(fs) == [Finding(path, "missing")]
 
@@ -212,8 +212,8 @@ def test_names_have_to_be_those_of_segments() -> None:
     fs.write_file(f"{DIRECTORY}/7.log", b"")
     fs.write_file(f"{DIRECTORY}/00000000000000000007.timeindex", b"")
     assert {(finding.path, finding.text) for finding in check(fs)} == {
-        (f"{DIRECTORY}/7.log", "no name of a segment, which is an offset in 20 digits"),
-        (f"{DIRECTORY}/00000000000000000007.timeindex", "an index without a log"),
+        (f"{DIRECTORY}/7.log", "the name is not that of a segment, which is an offset of 20 digits"),
+        (f"{DIRECTORY}/00000000000000000007.timeindex", "the log file of this index is missing"),
     }
 
 
@@ -237,7 +237,7 @@ def test_a_torn_tail_is_found_unless_somebody_is_writing_it() -> None:
     file.write_at(whole[:70], size)
     (finding,) = check(fs)
     assert (finding.path, finding.position, finding.offset) == (path, size, log_dir.logs["t", 0].log_end_offset)
-    assert finding.text == f"70 bytes of a batch of {len(whole)}"
+    assert finding.text == f"the file holds 70 of the {len(whole)} bytes of a batch"
     writing = check_partition(fs, DIRECTORY, lambda: file.write_at(whole, size), lambda *_: None)
     assert writing == []
 

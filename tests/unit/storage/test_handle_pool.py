@@ -3,19 +3,22 @@
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.unit.storage.open_file import open_files
+from tests.unit.storage.workbench import Workbench
 
-from runnel.base.limits import SECOND_CHANCES_MAX
-from runnel.storage.error import StorageError
-from runnel.storage.folder import Folder
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.handle_pool import HandlePool
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.recovery import open_log
-from runnel.storage.retention import delete_files
+from tailrace.base.limits import SECOND_CHANCES_MAX
+from tailrace.storage.error import StorageError
+from tailrace.storage.folder import Folder
+from tailrace.storage.fs import Buffer, File, RealFileSystem
+from tailrace.storage.handle_pool import HandlePool
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.recovery import open_log
+from tailrace.storage.retention import delete_files
+from tailrace.storage.segment.segment import Segment
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -44,7 +47,7 @@ def forgot(holders: list[Holder]) -> list[int]:
     return [holder.forgot for holder in holders]
 
 
-def test_the_oldest_leave_when_there_is_no_room(holders) -> None:
+def test_the_oldest_leave_when_there_is_no_room(holders: list[Holder]) -> None:
     pool = HandlePool(6)
     for holder in holders:
         pool.add(holder, 2)
@@ -52,7 +55,7 @@ def test_the_oldest_leave_when_there_is_no_room(holders) -> None:
     assert (len(pool), pool.count) == (3, 6)
 
 
-def test_a_holder_that_takes_more_is_counted_once(holders) -> None:
+def test_a_holder_that_takes_more_is_counted_once(holders: list[Holder]) -> None:
     pool = HandlePool(10)
     pool.add(holders[0], 1)
     pool.add(holders[0], 3)
@@ -62,7 +65,7 @@ def test_a_holder_that_takes_more_is_counted_once(holders) -> None:
     assert (len(pool), pool.count) == (0, 0)
 
 
-def test_the_newest_stays_even_if_it_has_too_many(holders) -> None:
+def test_the_newest_stays_even_if_it_has_too_many(holders: list[Holder]) -> None:
     pool = HandlePool(2)
     pool.add(holders[0], 1)
     pool.add(holders[1], 3)
@@ -70,7 +73,7 @@ def test_the_newest_stays_even_if_it_has_too_many(holders) -> None:
     assert len(pool) == 1
 
 
-def test_who_was_used_stays_once_more(holders) -> None:
+def test_who_was_used_stays_once_more(holders: list[Holder]) -> None:
     pool = HandlePool(3)
     for holder in holders[:3]:
         pool.add(holder, 1)
@@ -119,7 +122,7 @@ def test_syncing_is_deferred_until_too_many_wait() -> None:
 # --- segments
 
 
-def limited(bench, config: LogConfig = SMALL, count_max: int = 1):
+def limited(bench: Workbench, config: LogConfig = SMALL, count_max: int = 1) -> Log:
     """An open log that may hold so many descriptors."""
     log = bench.open(config)
     bench.folder.handles.count_max = count_max
@@ -130,7 +133,7 @@ def open_count(log: Log) -> int:
     return sum(segment._file is not None for segment in log.segments)
 
 
-def test_what_was_closed_is_opened_again(bench) -> None:
+def test_what_was_closed_is_opened_again(bench: Workbench) -> None:
     log = limited(bench)
     for number in range(60):
         bench.append(log, b"%d" % number, timestamps=(1000 + number,))
@@ -142,7 +145,7 @@ def test_what_was_closed_is_opened_again(bench) -> None:
     assert open_count(log) <= 1
 
 
-def test_the_active_segment_gives_back_its_file_but_not_its_indexes(bench) -> None:
+def test_the_active_segment_gives_back_its_file_but_not_its_indexes(bench: Workbench) -> None:
     log = limited(bench)
     for number in range(58):
         bench.append(log, b"%d" % number)
@@ -164,7 +167,7 @@ def test_the_active_segment_gives_back_its_file_but_not_its_indexes(bench) -> No
     assert (active._offset_index, active._time_index) == indexes
 
 
-def test_what_is_closed_is_synced(bench) -> None:
+def test_what_is_closed_is_synced(bench: Workbench) -> None:
     """Were it not, the kernel might drop bytes that it cannot write, and nobody would hear of it."""
     log = limited(bench)
     bench.append(log, b"a")
@@ -179,7 +182,7 @@ def test_what_is_closed_is_synced(bench) -> None:
     assert len(bench.contents("00000000000000000000.log")) == first.size_bytes
 
 
-def test_a_sync_that_fails_before_closing_takes_the_folder_offline(bench) -> None:
+def test_a_sync_that_fails_before_closing_takes_the_folder_offline(bench: Workbench) -> None:
     log = limited(bench)
     bench.append(log, b"a")
     bench.fs.hook = lambda _, operation, path: OSError(errno.EIO, "no") if operation == "sync" else None
@@ -189,7 +192,7 @@ def test_a_sync_that_fails_before_closing_takes_the_folder_offline(bench) -> Non
         bench.append(log, b"b")
 
 
-def test_an_append_that_loses_its_file_to_another_thread_takes_it_back(bench) -> None:
+def test_an_append_that_loses_its_file_to_another_thread_takes_it_back(bench: Workbench) -> None:
     log = bench.open()
     bench.append(log, b"a")
     active = log.segments[-1]
@@ -198,20 +201,20 @@ def test_an_append_that_loses_its_file_to_another_thread_takes_it_back(bench) ->
     class Interrupted:
         path = file.path
 
-        def write_at(self, data: object, position: int) -> None:
+        def write_at(self, data: Buffer, position: int) -> None:
             file.write_at(data, position)
             active.forget()
 
         def sync(self) -> None:
             file.sync()
 
-    active._file = interrupted = Interrupted()
+    active._file = interrupted = cast(File, Interrupted())  # an append calls nothing else of a file
     bench.append(log, b"b")
     assert active._file is interrupted
     assert active.is_unsynced
 
 
-def test_a_range_is_read_although_its_file_was_closed_and_deleted(bench) -> None:
+def test_a_range_is_read_although_its_file_was_closed_and_deleted(bench: Workbench) -> None:
     log = limited(bench)
     for number in range(20):
         bench.append(log, b"%d" % number)
@@ -219,6 +222,7 @@ def test_a_range_is_read_although_its_file_was_closed_and_deleted(bench) -> None
     whole = found.read()
     assert whole == log.read(0, 1000, 20, min_one_batch=True)
     log.read(19, 1000, 20, min_one_batch=True)
+    assert isinstance(found.source, Segment)
     assert found.source._file is None
     log.advance_log_start(20)
     assert log.apply_retention(0) > 0
@@ -227,7 +231,7 @@ def test_a_range_is_read_although_its_file_was_closed_and_deleted(bench) -> None
     assert found.read() == whole
 
 
-def test_a_range_of_a_partition_that_is_gone_takes_nothing_offline(bench) -> None:
+def test_a_range_of_a_partition_that_is_gone_takes_nothing_offline(bench: Workbench) -> None:
     log = bench.open()
     bench.append(log, b"a")
     found = log.locate(0, 1000, 1, min_one_batch=True)
@@ -238,7 +242,7 @@ def test_a_range_of_a_partition_that_is_gone_takes_nothing_offline(bench) -> Non
     assert not bench.folder.is_offline
 
 
-def test_a_segment_that_could_not_be_sealed_stays_active_and_forgets_nothing(bench) -> None:
+def test_a_segment_that_could_not_be_sealed_stays_active_and_forgets_nothing(bench: Workbench) -> None:
     log = limited(bench)
     for number in range(20):
         bench.append(log, b"%d" % number)
@@ -258,7 +262,7 @@ def test_a_segment_that_could_not_be_sealed_stays_active_and_forgets_nothing(ben
     assert active.is_sealed
 
 
-def test_deleted_segments_take_no_handles(bench) -> None:
+def test_deleted_segments_take_no_handles(bench: Workbench) -> None:
     log = bench.open(SMALL)
     for number in range(60):
         bench.append(log, b"%d" % number)
@@ -277,7 +281,7 @@ def test_deleted_segments_take_no_handles(bench) -> None:
 # --- mapped files
 
 
-def test_large_indexes_are_mapped_and_take_descriptors(bench, tmp_path: Path) -> None:
+def test_large_indexes_are_mapped_and_take_descriptors(bench: Workbench, tmp_path: Path) -> None:
     folder = Folder(RealFileSystem(), str(tmp_path))
     config = LogConfig(segment_bytes=200_000, index_interval_bytes=100)
     log = open_log(folder, str(tmp_path), bench.clock, config)

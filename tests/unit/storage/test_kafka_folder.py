@@ -15,19 +15,22 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.unit.storage.compacting import append as keyed_append
 from tests.unit.storage.compacting import batches, compact, end_transaction
+from tests.unit.storage.workbench import Workbench
 
-from runnel.base.clock import SystemClock
-from runnel.records.batch import read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.compression import Compression
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.records.record import Record
-from runnel.storage.checkpoint import CLEANER_FILE_NAME, read_offsets
-from runnel.storage.folder_check import check_folder_files, check_partition, find_partitions
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
+from tailrace.base.clock import SystemClock
+from tailrace.records.batch import read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.compression import Compression
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.records.record import Record
+from tailrace.storage.checkpoint import CLEANER_FILE_NAME, read_offsets
+from tailrace.storage.folder_check import check_folder_files, check_partition, find_partitions
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+
+pytestmark = pytest.mark.slow
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=1000, producer_id_expiration_ms=2**60)
 TOPIC = "from-kafka"
@@ -224,7 +227,7 @@ def newest_of(records: list[Record]) -> dict[bytes | None, bytes | None]:
     return {record.key: record.value for record in records}
 
 
-def check_compacted(bench, log: Log) -> None:
+def check_compacted(bench: Workbench, log: Log) -> None:
     records = bench.records(log)
     assert [record.offset for record in records] == sorted({record.offset for record in records})
     assert len(records) < COMPACTED_COUNT
@@ -235,7 +238,7 @@ def check_compacted(bench, log: Log) -> None:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_what_kafka_compacted_is_read_with_and_without_its_checkpoints(
-    bench, kafka_folder: Path, tmp_path: Path, is_lost: bool
+    bench: Workbench, kafka_folder: Path, tmp_path: Path, is_lost: bool
 ) -> None:
     """Between the segments that Kafka compacted there are gaps, mostly, which are no lost tails.
 
@@ -304,7 +307,7 @@ def copy_topic(kafka_folder: Path, target: Path, topic: str = TOPIC) -> Path:
     return target
 
 
-def check_records(bench, log: Log) -> None:
+def check_records(bench: Workbench, log: Log) -> None:
     records = bench.records(log)
     assert [record.offset for record in records] == list(range(COUNT))
     assert all(record.value == b"%d " % record.offset * 200 for record in records)
@@ -315,7 +318,7 @@ def check_records(bench, log: Log) -> None:
     assert (found.timestamp, found.offset) == (expected.timestamp, expected.offset)
 
 
-def test_a_folder_that_kafka_closed_opens_without_a_scan(bench, kafka_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_kafka_closed_opens_without_a_scan(bench: Workbench, kafka_folder: Path, tmp_path: Path) -> None:
     log_dir = open_folder(copy_topic(kafka_folder, tmp_path / "data"))
     assert log_dir.was_clean
     log = log_dir.logs[TOPIC, 0]
@@ -329,7 +332,7 @@ def test_a_folder_that_kafka_closed_opens_without_a_scan(bench, kafka_folder: Pa
     log_dir.close()
 
 
-def test_our_indexes_are_kafka_s_byte_for_byte(bench, kafka_folder: Path, tmp_path: Path) -> None:
+def test_our_indexes_are_kafka_s_byte_for_byte(bench: Workbench, kafka_folder: Path, tmp_path: Path) -> None:
     data = copy_topic(kafka_folder, tmp_path / "data")
     theirs = {file.name: file.read_bytes() for file in (data / f"{TOPIC}-0").glob("*index")}
     assert sum(len(contents) for contents in theirs.values()) > 1000

@@ -1,24 +1,28 @@
 """A folder of logs: creating, deleting, loading, checkpoints and the clean mark."""
 
 import errno
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 from uuid import UUID
 
 import pytest
 from tests.unit.storage.open_file import open_files
+from tests.unit.storage.workbench import Workbench
 
-from runnel.base.clock import SystemClock
-from runnel.base.invariant import InvariantError
-from runnel.storage.checkpoint import CleanStop
-from runnel.storage.error import StorageError
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir, parse_partition_name
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.base.clock import SystemClock
+from tailrace.base.invariant import InvariantError
+from tailrace.storage.checkpoint import CleanStop
+from tailrace.storage.error import StorageError
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir, parse_partition_name
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 TOPIC_ID = UUID(int=5)
 SMALL = LogConfig(segment_bytes=400)
+OpenDir: TypeAlias = Callable[[], LogDir]
 
 
 @pytest.fixture
@@ -30,11 +34,11 @@ def fs() -> MemoryFileSystem:
 
 
 @pytest.fixture
-def open_dir(fs, bench):
+def open_dir(fs: MemoryFileSystem, bench: Workbench) -> OpenDir:
     return lambda: LogDir.open(fs, "/data", bench.clock, lambda topic: SMALL, new_id=lambda: "cafe")
 
 
-def test_a_partition_has_its_folder_and_topic_id(fs, open_dir) -> None:
+def test_a_partition_has_its_folder_and_topic_id(fs: MemoryFileSystem, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     log = log_dir.create("my.topic-x", 3, TOPIC_ID, SMALL)
     assert log.directory == "/data/my.topic-x-3"
@@ -71,14 +75,16 @@ def test_names_of_partition_folders(name: str, key: tuple[str, int] | None) -> N
     assert parse_partition_name(name) == key
 
 
-def test_names_that_are_no_topics_never_become_paths(open_dir) -> None:
+def test_names_that_are_no_topics_never_become_paths(open_dir: OpenDir) -> None:
     log_dir = open_dir()
     for topic in ("", ".", "..", "a/b", "../x", "a\0b", "x" * 250):
         with pytest.raises(InvariantError):
             log_dir.create(topic, 0, TOPIC_ID, SMALL)
 
 
-def test_a_partition_that_was_half_made_is_made_again(fs, bench, open_dir) -> None:
+def test_a_partition_that_was_half_made_is_made_again(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     log_dir = open_dir()
     log_dir.create("t", 0, TOPIC_ID, SMALL)
     fs.remove("/data/t-0/partition.metadata")
@@ -94,14 +100,14 @@ def test_a_partition_that_was_half_made_is_made_again(fs, bench, open_dir) -> No
     assert log_dir.topic_ids == {}
 
 
-def test_a_partition_is_created_once(open_dir) -> None:
+def test_a_partition_is_created_once(open_dir: OpenDir) -> None:
     log_dir = open_dir()
     log_dir.create("t", 0, TOPIC_ID, SMALL)
     with pytest.raises(InvariantError):
         log_dir.create("t", 0, TOPIC_ID, SMALL)
 
 
-def test_other_folders_and_files_are_left_alone(fs, open_dir) -> None:
+def test_other_folders_and_files_are_left_alone(fs: MemoryFileSystem, open_dir: OpenDir) -> None:
     fs.make_directory("/data/lost+found")
     fs.write_file("/data/notes.txt", b"")
     log_dir = open_dir()
@@ -111,7 +117,9 @@ def test_other_folders_and_files_are_left_alone(fs, open_dir) -> None:
     assert fs.exists("/data/notes.txt")
 
 
-def test_a_clean_stop_is_marked_once_and_reads_nothing_at_the_next_start(fs, bench, open_dir) -> None:
+def test_a_clean_stop_is_marked_once_and_reads_nothing_at_the_next_start(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     log_dir = open_dir()
     assert not log_dir.was_clean
     for partition in range(3):
@@ -130,7 +138,7 @@ def test_a_clean_stop_is_marked_once_and_reads_nothing_at_the_next_start(fs, ben
     assert not open_dir().was_clean
 
 
-def test_an_unclean_stop_is_not_marked(fs, bench, open_dir) -> None:
+def test_an_unclean_stop_is_not_marked(fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
     bench.append(log, b"v")
@@ -140,7 +148,7 @@ def test_an_unclean_stop_is_not_marked(fs, bench, open_dir) -> None:
     assert reopened.logs["t", 0].log_end_offset == 1
 
 
-def test_a_failed_close_is_not_marked(fs, bench, open_dir) -> None:
+def test_a_failed_close_is_not_marked(fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     for partition in range(2):
         bench.append(log_dir.create("t", partition, TOPIC_ID, SMALL), b"v")
@@ -154,7 +162,9 @@ def test_a_failed_close_is_not_marked(fs, bench, open_dir) -> None:
     assert [log.log_end_offset for log in open_dir().logs.values()] == [1, 1]
 
 
-def test_recovery_points_and_log_starts_are_checkpointed(fs, bench, open_dir) -> None:
+def test_recovery_points_and_log_starts_are_checkpointed(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     log_dir = open_dir()
     first = log_dir.create("t", 0, TOPIC_ID, SMALL)
     second = log_dir.create("t", 1, TOPIC_ID, SMALL)
@@ -172,7 +182,9 @@ def test_recovery_points_and_log_starts_are_checkpointed(fs, bench, open_dir) ->
     assert reopened.logs["t", 1].log_start_offset == 2
 
 
-def test_truncation_lowers_the_recovery_point_on_the_disk_too(fs, bench, open_dir) -> None:
+def test_truncation_lowers_the_recovery_point_on_the_disk_too(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     log_dir = open_dir()
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
     for _ in range(20):
@@ -183,7 +195,9 @@ def test_truncation_lowers_the_recovery_point_on_the_disk_too(fs, bench, open_di
     assert fs.read_file("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 5\n"
 
 
-def test_unreadable_checkpoints_mean_that_everything_is_scanned(fs, bench, open_dir) -> None:
+def test_unreadable_checkpoints_mean_that_everything_is_scanned(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     log_dir = open_dir()
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
     for _ in range(20):
@@ -194,7 +208,9 @@ def test_unreadable_checkpoints_mean_that_everything_is_scanned(fs, bench, open_
     assert open_dir().logs["t", 0].log_end_offset == 20
 
 
-def test_a_deleted_partition_is_gone_at_once_and_its_files_later(fs, bench, open_dir) -> None:
+def test_a_deleted_partition_is_gone_at_once_and_its_files_later(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     log_dir = open_dir()
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
     bench.append(log, b"v")
@@ -212,7 +228,7 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(fs, bench, open
     assert len(found.read()) > 0
 
 
-def test_what_a_crash_left_deleted_is_purged_later(fs, bench, open_dir) -> None:
+def test_what_a_crash_left_deleted_is_purged_later(fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     bench.append(log_dir.create("t", 0, TOPIC_ID, SMALL), b"v")
     log_dir.delete("t", 0)
@@ -222,7 +238,7 @@ def test_what_a_crash_left_deleted_is_purged_later(fs, bench, open_dir) -> None:
     assert reopened.purge() == 1
 
 
-def test_a_long_topic_name_is_shortened_for_deletion(fs, open_dir) -> None:
+def test_a_long_topic_name_is_shortened_for_deletion(fs: MemoryFileSystem, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     topic = "x" * 249
     log_dir.create(topic, 0, TOPIC_ID, SMALL)
@@ -233,7 +249,9 @@ def test_a_long_topic_name_is_shortened_for_deletion(fs, open_dir) -> None:
     assert name.endswith("-0.0123456789abcdef0123456789abcdef-delete")
 
 
-def test_a_new_partition_does_not_inherit_the_offsets_of_an_old_one(fs, bench, open_dir) -> None:
+def test_a_new_partition_does_not_inherit_the_offsets_of_an_old_one(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
     """The log start of a deleted partition stayed in the checkpoint.
 
     A new partition of the same name was then loaded as if it had lost its beginning, and emptied.
@@ -253,7 +271,7 @@ def test_a_new_partition_does_not_inherit_the_offsets_of_an_old_one(fs, bench, o
     assert bench.values(reopened.logs["t", 0]) == [(0, b"new")]
 
 
-def test_one_process_has_the_folder(fs, open_dir) -> None:
+def test_one_process_has_the_folder(fs: MemoryFileSystem, open_dir: OpenDir) -> None:
     first = open_dir()
     with pytest.raises(StorageError):
         open_dir()
@@ -261,7 +279,7 @@ def test_one_process_has_the_folder(fs, open_dir) -> None:
     open_dir()
 
 
-def test_an_offline_folder_makes_nothing_new(fs, bench, open_dir) -> None:
+def test_an_offline_folder_makes_nothing_new(fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
     fs.hook = lambda number, operation, path: OSError(errno.EIO, "no") if operation == "write_at" else None
@@ -277,7 +295,7 @@ def test_an_offline_folder_makes_nothing_new(fs, bench, open_dir) -> None:
     assert not fs.exists("/data/.kafka_cleanshutdown")
 
 
-def test_on_a_real_disk(tmp_path: Path, bench) -> None:
+def test_on_a_real_disk(tmp_path: Path, bench: Workbench) -> None:
     path = str(tmp_path / "new" / "data")
     log_dir = LogDir.open(RealFileSystem(), path, SystemClock(), lambda topic: SMALL)
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
@@ -296,7 +314,7 @@ def test_on_a_real_disk(tmp_path: Path, bench) -> None:
         log_dir.close(clean=clean)
 
 
-def test_closing_closes_the_files_at_once(tmp_path: Path, bench) -> None:
+def test_closing_closes_the_files_at_once(tmp_path: Path, bench: Workbench) -> None:
     log_dir = LogDir.open(RealFileSystem(), str(tmp_path / "data"), SystemClock(), lambda topic: SMALL)
     for partition in range(10):
         log = log_dir.create("t", partition, TOPIC_ID, SMALL)
@@ -307,7 +325,7 @@ def test_closing_closes_the_files_at_once(tmp_path: Path, bench) -> None:
     assert open_files(tmp_path) == []
 
 
-def test_reading_a_deleted_partition_blames_no_disk(fs, bench, open_dir) -> None:
+def test_reading_a_deleted_partition_blames_no_disk(fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     log = log_dir.create("t", 0, TOPIC_ID, SMALL)
     for _ in range(20):
@@ -322,7 +340,7 @@ def test_reading_a_deleted_partition_blames_no_disk(fs, bench, open_dir) -> None
     assert not log_dir.is_offline
 
 
-def test_many_partitions_are_made_together(fs, bench, open_dir) -> None:
+def test_many_partitions_are_made_together(fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     with ThreadPoolExecutor(4) as pool:
         made = log_dir.create_all("t", range(20), TOPIC_ID, SMALL, pool.map)
@@ -337,7 +355,7 @@ def test_many_partitions_are_made_together(fs, bench, open_dir) -> None:
     assert bench.values(again.logs["t", 7]) == [(0, b"v")]
 
 
-def test_partitions_that_cannot_be_made_are_missing(fs, open_dir) -> None:
+def test_partitions_that_cannot_be_made_are_missing(fs: MemoryFileSystem, open_dir: OpenDir) -> None:
     log_dir = open_dir()
     fs.hook = lambda _, operation, path: OSError(errno.ENOSPC, "full") if "t-3" in path else None
     assert list(log_dir.create_all("t", range(5), TOPIC_ID, SMALL)) == [0, 1, 2, 4]

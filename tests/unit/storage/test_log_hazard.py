@@ -3,19 +3,21 @@
 import errno
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from uuid import UUID
 
 import pytest
 
-from runnel.records.batch import BatchHeader, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.storage.error import StorageError
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import Crash, MemoryFileSystem
-from runnel.storage.retention import delete_files
+from tailrace.records.batch import BatchHeader, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.record import read_batches
+from tailrace.storage.error import StorageError
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import Crash, MemoryFileSystem
+from tailrace.storage.retention import delete_files
 
 CONFIG = LogConfig(segment_bytes=200, index_interval_bytes=50, retention_ms=-1)
 SEEDS = range(60)
@@ -242,3 +244,90 @@ def test_a_compacted_log_that_is_cut_in_a_gap_ends_where_its_last_batch_does() -
     assert log.log_end_offset == 1
     fs.kill()
     assert LogDir.open(fs, "/data", StillClock(), lambda topic: config).logs["t", 0].log_end_offset == 1
+
+
+def test_the_rest_of_a_failed_append_does_not_come_back_in_a_flushed_segment() -> None:
+    """The cut after a write that failed was never synced if all batches were. A power loss undid it after a roll.
+
+    The sealed segment counted as flushed, so recovery did not scan it, and it kept bytes that are no batch at its end.
+    """
+    for seed in SEEDS:
+        fs = fresh(seed)
+        log_dir = open_dir(fs)
+        log = log_dir.create("t", 0, UUID(int=1), replace(CONFIG, segment_bytes=1000))
+        append(log)
+        log.flush()
+        fs.hook = lambda number, operation, path: OSError(errno.ENOSPC, "full") if operation == "write_at" else None
+        with pytest.raises(StorageError):
+            append(log)
+        fs.hook = None
+        log.roll()
+        append(log)
+        log.flush()
+        log_dir.checkpoint()
+        fs.lose_power()
+        log = open_dir(fs).logs["t", 0]
+        assert log.log_end_offset == 2
+        first = log.segments[0]
+        data = fs.read_file(first.path(".log")) or b""
+        assert len(data) == first.size_bytes == read_header(data).size_bytes
+
+
+def test_epochs_of_records_that_a_power_loss_took_are_forgotten() -> None:
+    """A kill left a truncation unsynced. A power loss after the next epoch had begun brought the cut records back.
+
+    They stood under the new epoch then, so a leader that has others in their place would not have had them removed.
+    """
+    returned_count = 0
+    for seed in SEEDS:
+        fs = fresh(seed)
+        log_dir, log = make(fs)
+        append(log, 2)
+        log.flush()
+        log_dir.checkpoint()
+        fs.hook = lambda number, operation, path: Crash() if operation == "sync" else None
+        with suppress(Crash):
+            log.truncate_to(1)
+        fs.hook = None
+        fs.kill()
+        log = open_dir(fs).logs["t", 0]
+        append(log, 1, leader_epoch=1)
+        fs.lose_power()
+        log = open_dir(fs).logs["t", 0]
+        epochs = [log.epochs.epoch_for(offset) for offset in range(log.log_end_offset)]
+        stored = [
+            header.partition_leader_epoch
+            for segment in log.segments
+            for _, header in read_batches(fs.read_file(segment.path(".log")) or b"")
+        ]
+        assert epochs == stored, seed
+        returned_count += stored == [0, 0]
+    assert returned_count > 0
+
+
+def test_no_segment_reaches_into_the_next_after_a_power_loss_undid_a_truncation() -> None:
+    """A kill left a truncation inside a compacted part unsynced. The next start put a segment behind it.
+
+    A power loss then brought the cut records back, so their offsets stood in two segments.
+    """
+    config = replace(CONFIG, segment_bytes=1000, cleanup_policy_compact=True)
+    for seed in SEEDS:
+        fs = fresh(seed)
+        log_dir = open_dir(fs)
+        log = log_dir.create("t", 0, UUID(int=1), config)
+        append(log)
+        log.log_end_offset = 5  # as if compaction had taken away what was in between
+        append(log, 2)
+        log.flush()
+        log_dir.checkpoint()
+        fs.hook = lambda number, operation, path: Crash() if operation == "sync" else None
+        with suppress(Crash):
+            log.truncate_to(6)
+        fs.hook = None
+        fs.kill()
+        LogDir.open(fs, "/data", StillClock(), lambda topic: config)
+        fs.lose_power()
+        segments = LogDir.open(fs, "/data", StillClock(), lambda topic: config).logs["t", 0].segments
+        for segment, following in pairwise(segments):
+            stored = read_batches(fs.read_file(segment.path(".log")) or b"")
+            assert all(header.last_offset < following.base_offset for _, header in stored), seed

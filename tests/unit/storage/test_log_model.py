@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,13 +22,15 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.unit.storage.workbench import AnyBench, FolderBench, Workbench
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.compression import Compression
-from runnel.records.record import read_batches, read_records
-from runnel.storage.folder_check import check_partition
-from runnel.storage.fs import RealFileSystem
-from runnel.storage.log_config import LogConfig
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.compression import Compression
+from tailrace.records.record import read_batches, read_records
+from tailrace.storage.folder_check import check_partition
+from tailrace.storage.fs import RealFileSystem
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=120, segment_ms=50, retention_ms=-1)
 PRODUCER_ID = 3
@@ -51,14 +53,19 @@ class LogMachine(RuleBasedStateMachine):
 
     can_lose_power = True
 
-    def make_bench(self) -> Any:
+    def make_bench(self) -> AnyBench:
         raise NotImplementedError
+
+    @property
+    def memory(self) -> MemoryFileSystem:
+        assert isinstance(self.bench.fs, MemoryFileSystem)
+        return self.bench.fs
 
     @initialize(seed=st.integers(0, 2**32))
     def start(self, seed: int) -> None:
         self.bench = self.make_bench()
         if self.can_lose_power:
-            self.bench.fs.random = Random(seed)
+            self.memory.random = Random(seed)
         self.log = self.bench.open(CONFIG)
         self.batches: list[Batch] = []
         self.start_offset = 0
@@ -98,7 +105,9 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.producers.check(header) is None
         assert self.log.append(data, header, self.epoch) == self.end_offset
         if with_producer:
-            assert self.log.producers.check(header).base_offset == self.end_offset
+            repeat = self.log.producers.check(header)
+            assert repeat is not None
+            assert repeat.base_offset == self.end_offset
         self.batches.append(Batch(self.end_offset, records, self.epoch))
         self.end_offset += count
         self.counter += count
@@ -177,14 +186,14 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         if self.can_lose_power:
-            self.bench.fs.kill()
+            self.memory.kill()
         self.reopen(is_clean=False)
         self.check_files()
 
     @precondition(lambda self: self.can_lose_power)
     @rule()
     def lose_power(self) -> None:
-        self.bench.fs.lose_power()
+        self.memory.lose_power()
         self.reopen(is_clean=False)
         # A log that lost its records down to below its start begins again there.
         assert self.flushed_offset <= self.log.log_end_offset <= self.end_offset
@@ -276,19 +285,19 @@ def run(machine: type[LogMachine], example_count: int) -> None:
     )
 
 
-def test_a_log_in_memory_is_a_list(make_bench) -> None:
+def test_a_log_in_memory_is_a_list() -> None:
     class MemoryMachine(LogMachine):
-        def make_bench(self) -> Any:
-            return make_bench()
+        def make_bench(self) -> AnyBench:
+            return Workbench()
 
     run(MemoryMachine, 60)
 
 
-def test_a_log_on_disk_is_a_list(make_bench, tmp_path: Path) -> None:
+def test_a_log_on_disk_is_a_list(tmp_path: Path) -> None:
     class DiskMachine(LogMachine):
         can_lose_power = False
 
-        def make_bench(self) -> Any:
-            return make_bench(RealFileSystem(), tempfile.mkdtemp(dir=tmp_path))
+        def make_bench(self) -> AnyBench:
+            return FolderBench(RealFileSystem(), tempfile.mkdtemp(dir=tmp_path))
 
     run(DiskMachine, 15)

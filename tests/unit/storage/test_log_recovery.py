@@ -1,15 +1,17 @@
 """Opening logs: nothing is read after a clean stop, everything is checked after another."""
 
 import pytest
+from tests.unit.storage.workbench import Workbench
 
-from runnel.storage.log_config import LogConfig
-from runnel.storage.retention import delete_files
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.retention import delete_files
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 LOG = "00000000000000000000.log"
 
 
-def filled(bench, count: int = 20):
+def filled(bench: Workbench, count: int = 20) -> Log:
     """Two batches a round, one of them by producer 7; five rounds a leader epoch."""
     log = bench.open(SMALL)
     for number in range(count):
@@ -21,17 +23,17 @@ def filled(bench, count: int = 20):
     return log
 
 
-def closed(bench, count: int = 20) -> int:
+def closed(bench: Workbench, count: int = 20) -> int:
     log = filled(bench, count)
     log.close()
     return log.log_end_offset
 
 
-def reads_of_logs(bench) -> int:
+def reads_of_logs(bench: Workbench) -> int:
     return sum(n for (operation, name), n in bench.fs.calls.items() if name.endswith(".log") and operation == "read_at")
 
 
-def test_a_clean_start_reads_no_log(bench) -> None:
+def test_a_clean_start_reads_no_log(bench: Workbench) -> None:
     end_offset = closed(bench)
     bench.fs.kill()
     log = bench.open(SMALL, recovery_point=end_offset, is_clean=True)
@@ -42,7 +44,7 @@ def test_a_clean_start_reads_no_log(bench) -> None:
     assert len(bench.values(log)) == 40
 
 
-def test_a_clean_start_uses_the_indexes_as_they_are(bench) -> None:
+def test_a_clean_start_uses_the_indexes_as_they_are(bench: Workbench) -> None:
     log = filled(bench)
     log.close()
     indexes = [(segment.offset_index.encode(), segment.time_index.encode()) for segment in log.segments]
@@ -52,13 +54,13 @@ def test_a_clean_start_uses_the_indexes_as_they_are(bench) -> None:
     assert reads_of_logs(bench) == len(indexes)
 
 
-def test_a_clean_mark_without_a_believable_recovery_point_is_not_believed(bench) -> None:
+def test_a_clean_mark_without_a_believable_recovery_point_is_not_believed(bench: Workbench) -> None:
     closed(bench)
     for recovery_point in (None, 5, 36):
         assert len(bench.values(bench.open(SMALL, recovery_point=recovery_point, is_clean=True))) == 40
 
 
-def test_an_empty_log_closes_and_opens(bench) -> None:
+def test_an_empty_log_closes_and_opens(bench: Workbench) -> None:
     bench.open().close()
     log = bench.open(recovery_point=0, is_clean=True)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
@@ -66,7 +68,7 @@ def test_an_empty_log_closes_and_opens(bench) -> None:
     assert bench.values(log) == [(0, b"a")]
 
 
-def test_appending_goes_on_after_a_clean_start(bench) -> None:
+def test_appending_goes_on_after_a_clean_start(bench: Workbench) -> None:
     end_offset = closed(bench)
     log = bench.open(SMALL, recovery_point=end_offset, is_clean=True)
     assert bench.produce(log, 20) == 40
@@ -74,7 +76,7 @@ def test_appending_goes_on_after_a_clean_start(bench) -> None:
     assert len(bench.values(bench.open(SMALL, recovery_point=end_offset))) == 41
 
 
-def test_a_killed_process_loses_nothing(bench) -> None:
+def test_a_killed_process_loses_nothing(bench: Workbench) -> None:
     log = filled(bench)
     before = bench.records(log)
     bench.fs.kill()
@@ -87,7 +89,7 @@ def test_a_killed_process_loses_nothing(bench) -> None:
     assert reopened.recovery_point == 0
 
 
-def test_only_segments_from_the_recovery_point_on_are_read(bench) -> None:
+def test_only_segments_from_the_recovery_point_on_are_read(bench: Workbench) -> None:
     log = filled(bench)
     log.flush()
     bench.produce(log, 20)
@@ -99,7 +101,7 @@ def test_only_segments_from_the_recovery_point_on_are_read(bench) -> None:
     assert log.recovery_point == 40
 
 
-def test_producers_come_from_the_snapshot_and_the_scan(bench) -> None:
+def test_producers_come_from_the_snapshot_and_the_scan(bench: Workbench) -> None:
     log = filled(bench)
     log.flush()
     bench.produce(log, 20)
@@ -108,7 +110,7 @@ def test_producers_come_from_the_snapshot_and_the_scan(bench) -> None:
     assert log.producers.check(bench.header(20)) is not None
 
 
-def test_without_snapshots_producers_come_from_the_log(bench) -> None:
+def test_without_snapshots_producers_come_from_the_log(bench: Workbench) -> None:
     end_offset = closed(bench)
     for name in bench.files(".snapshot"):
         bench.fs.remove(f"/data/t-0/{name}")
@@ -118,7 +120,7 @@ def test_without_snapshots_producers_come_from_the_log(bench) -> None:
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "garbage", "zeros", "empty", "odd"])
-def test_a_bad_index_never_stops_the_start_and_is_made_again(bench, suffix: str, damage: str) -> None:
+def test_a_bad_index_never_stops_the_start_and_is_made_again(bench: Workbench, suffix: str, damage: str) -> None:
     end_offset = closed(bench)
     good = {name: bench.contents(name) for name in bench.files(suffix)}
     for name, data in good.items():
@@ -141,7 +143,7 @@ def test_a_bad_index_never_stops_the_start_and_is_made_again(bench, suffix: str,
         assert {name: bench.contents(name) for name in bench.files(suffix)} == good
 
 
-def test_an_index_of_another_log_is_noticed_when_used(bench) -> None:
+def test_an_index_of_another_log_is_noticed_when_used(bench: Workbench) -> None:
     log = bench.open(LogConfig(index_interval_bytes=50))
     for number in range(30):
         bench.append(log, b"x" * (number % 7))
@@ -156,15 +158,15 @@ def test_an_index_of_another_log_is_noticed_when_used(bench) -> None:
     assert len(bench.values(log)) == 30
 
 
-def test_a_torn_tail_is_cut_at_every_byte(make_bench) -> None:
-    bench = make_bench()
+def test_a_torn_tail_is_cut_at_every_byte() -> None:
+    bench = Workbench()
     log = bench.open()
     for number in range(3):
         bench.append(log, b"%d" % number)
     whole = bench.contents(LOG)
     size = len(whole) // 3
     for cut in range(len(whole) + 1):
-        bench = make_bench()
+        bench = Workbench()
         bench.fs.write_file(f"/data/t-0/{LOG}", whole[:cut])
         log = bench.open()
         assert log.log_end_offset == cut // size
@@ -173,8 +175,8 @@ def test_a_torn_tail_is_cut_at_every_byte(make_bench) -> None:
         assert bench.values(log)[-1] == (cut // size, b"next")
 
 
-def test_a_flipped_bit_in_the_tail_cuts_there(make_bench) -> None:
-    bench = make_bench()
+def test_a_flipped_bit_in_the_tail_cuts_there() -> None:
+    bench = Workbench()
     log = bench.open()
     for number in range(3):
         bench.append(log, b"%d" % number)
@@ -184,7 +186,7 @@ def test_a_flipped_bit_in_the_tail_cuts_there(make_bench) -> None:
     for bit in range(size * 8, len(whole) * 8):
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
-        bench = make_bench()
+        bench = Workbench()
         bench.fs.write_file(f"/data/t-0/{LOG}", bytes(flipped))
         log = bench.open()
         values = bench.values(log)
@@ -202,7 +204,7 @@ def test_a_flipped_bit_in_the_tail_cuts_there(make_bench) -> None:
     assert survived < 2 * 12 * 8
 
 
-def test_segments_after_a_cut_are_deleted(bench) -> None:
+def test_segments_after_a_cut_are_deleted(bench: Workbench) -> None:
     log = filled(bench)
     second = log.segments[1]
     path = f"/data/t-0/{second.base_offset:020d}.log"
@@ -216,7 +218,7 @@ def test_segments_after_a_cut_are_deleted(bench) -> None:
     assert reopened.latest_epoch == reopened.epochs.epoch_for(reopened.log_end_offset - 1)
 
 
-def test_segments_behind_a_lost_tail_are_deleted(bench) -> None:
+def test_segments_behind_a_lost_tail_are_deleted(bench: Workbench) -> None:
     """The file system lost the last batch of a segment whole, so every batch that is left is good.
 
     Believing the next segment would leave a hole between the two.
@@ -230,13 +232,13 @@ def test_segments_behind_a_lost_tail_are_deleted(bench) -> None:
     assert len(reopened.segments) == 1
 
 
-def test_the_indexes_of_a_flushed_and_then_sealed_segment_survive_a_power_loss(make_bench) -> None:
+def test_the_indexes_of_a_flushed_and_then_sealed_segment_survive_a_power_loss() -> None:
     """A flush of the whole log made its recovery point the base of the next segment.
 
     Sealing then wrote index files that nothing synced and that no start looked at again.
     """
     for seed in range(20):
-        bench = make_bench()
+        bench = Workbench()
         bench.fs.random.seed(seed)
         log = bench.open()
         bench.append(log, b"v", timestamps=(5,))
@@ -247,30 +249,29 @@ def test_the_indexes_of_a_flushed_and_then_sealed_segment_survive_a_power_loss(m
         assert log.offset_for_timestamp(5) == (5, 0, 0)
 
 
-def test_the_recovery_point_of_a_truncation_inside_a_batch_is_where_it_cut(make_bench) -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_the_recovery_point_of_a_truncation_inside_a_batch_is_where_it_cut(bench: Workbench, seed: int) -> None:
     """The recovery point was lowered to the offset asked for, which was inside the batch that went.
 
     What was written in the batch's place was then taken for flushed.
     """
-    for seed in range(20):
-        bench = make_bench()
-        bench.fs.random.seed(seed)
-        points = []
-        log = bench.open()
-        log.on_truncation = lambda log=log, points=points: points.append(log.recovery_point)
-        bench.append(log, b"a", b"b")
-        log.flush()
-        log.truncate_to(1)
-        assert points == [0]
-        bench.append(log, b"c")
-        log.roll()
-        bench.append(log, b"d")
-        bench.fs.lose_power()
-        log = bench.open(recovery_point=points[-1])
-        assert bench.values(log) == [(0, b"c"), (1, b"d")][: log.log_end_offset]
+    bench.fs.random.seed(seed)
+    points: list[int] = []
+    log = bench.open()
+    log.on_truncation = lambda: points.append(log.recovery_point)
+    bench.append(log, b"a", b"b")
+    log.flush()
+    log.truncate_to(1)
+    assert points == [0]
+    bench.append(log, b"c")
+    log.roll()
+    bench.append(log, b"d")
+    bench.fs.lose_power()
+    reopened = bench.open(recovery_point=points[-1])
+    assert bench.values(reopened) == [(0, b"c"), (1, b"d")][: reopened.log_end_offset]
 
 
-def test_leftovers_are_removed(bench) -> None:
+def test_leftovers_are_removed(bench: Workbench) -> None:
     end_offset = closed(bench)
     for name in (
         "00000000000000000099.index",
@@ -287,7 +288,7 @@ def test_leftovers_are_removed(bench) -> None:
     assert len(gone) == 6
 
 
-def test_a_log_that_ends_before_its_start_begins_again(bench) -> None:
+def test_a_log_that_ends_before_its_start_begins_again(bench: Workbench) -> None:
     closed(bench)
     log = bench.open(SMALL, log_start_offset=1000, recovery_point=40)
     assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
@@ -296,7 +297,7 @@ def test_a_log_that_ends_before_its_start_begins_again(bench) -> None:
     assert bench.append(log, b"v") == 1000
 
 
-def test_the_log_begins_at_its_first_segment_at_least(bench) -> None:
+def test_the_log_begins_at_its_first_segment_at_least(bench: Workbench) -> None:
     log = filled(bench)
     base_offset = log.segments[2].base_offset
     log.advance_log_start(base_offset + 1)
@@ -306,7 +307,7 @@ def test_the_log_begins_at_its_first_segment_at_least(bench) -> None:
     assert bench.open(SMALL, log_start_offset=base_offset + 1).log_start_offset == base_offset + 1
 
 
-def test_damage_below_the_recovery_point_does_not_stop_the_start(bench) -> None:
+def test_damage_below_the_recovery_point_does_not_stop_the_start(bench: Workbench) -> None:
     log = filled(bench)
     log.flush()
     for name in bench.files(".snapshot"):
@@ -316,7 +317,7 @@ def test_damage_below_the_recovery_point_does_not_stop_the_start(bench) -> None:
     assert bench.open(SMALL, recovery_point=40).log_end_offset == 40
 
 
-def test_a_log_that_nothing_happened_to_closes_without_touching_the_disk(bench) -> None:
+def test_a_log_that_nothing_happened_to_closes_without_touching_the_disk(bench: Workbench) -> None:
     log = bench.open()
     bench.append(log, b"v")
     log.close()
@@ -330,14 +331,14 @@ def test_a_log_that_nothing_happened_to_closes_without_touching_the_disk(bench) 
     assert bench.values(bench.open(recovery_point=2, is_clean=True)) == [(0, b"v"), (1, b"w")]
 
 
-def test_a_log_that_was_recovered_saves_what_it_found(bench) -> None:
+def test_a_log_that_was_recovered_saves_what_it_found(bench: Workbench) -> None:
     log = bench.open()
     bench.append(log, b"v")
     bench.open(recovery_point=0).close()
     assert bench.files(".index") != []
 
 
-def test_what_was_killed_before_its_flush_is_flushed_when_the_log_is_opened(bench) -> None:
+def test_what_was_killed_before_its_flush_is_flushed_when_the_log_is_opened(bench: Workbench) -> None:
     """A follower that was killed between an append and its flush counted the record as on its disk afterwards.
 
     So a power loss took what the whole ISR was known to have; simulated seed 116 found it.
@@ -350,7 +351,7 @@ def test_what_was_killed_before_its_flush_is_flushed_when_the_log_is_opened(benc
     assert bench.values(bench.open(LogConfig(flush_messages=1))) == [(0, b"a")]
 
 
-def test_without_flush_messages_no_opening_waits_for_the_disk(bench) -> None:
+def test_without_flush_messages_no_opening_waits_for_the_disk(bench: Workbench) -> None:
     bench.append(bench.open(), b"a")
     bench.fs.kill()
     assert bench.open().recovery_point == 0

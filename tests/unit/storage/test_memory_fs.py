@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from runnel.storage.error import StorageError
-from runnel.storage.fs import write_atomically
-from runnel.storage.memory_fs import Crash, MemoryFileSystem
+from tailrace.storage.error import StorageError
+from tailrace.storage.fs import write_atomically
+from tailrace.storage.memory_fs import Crash, MemoryFileSystem
 
 SEEDS = range(200)
 

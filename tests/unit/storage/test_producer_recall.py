@@ -6,15 +6,16 @@ a second time.
 """
 
 import pytest
+from tests.unit.storage.workbench import Workbench
 
-from runnel.base.limits import RECALL_BYTES_MAX
-from runnel.protocol.errors import ApiError
-from runnel.storage import producer_replay
-from runnel.storage.log import Log
-from runnel.storage.producer_replay import recall_batches
+from tailrace.base.limits import RECALL_BYTES_MAX
+from tailrace.protocol.errors import ApiError
+from tailrace.storage import producer_replay
+from tailrace.storage.log import Log
+from tailrace.storage.producer_replay import recall_batches
 
 
-def reopened(bench, *sequences: int, producer_id: int = 7) -> Log:
+def reopened(bench: Workbench, *sequences: int, producer_id: int = 7) -> Log:
     """A log with these batches of two records each, closed and opened again."""
     log = bench.open()
     for sequence in sequences:
@@ -24,7 +25,7 @@ def reopened(bench, *sequences: int, producer_id: int = 7) -> Log:
     return bench.open(recovery_point=log.log_end_offset, is_clean=True)
 
 
-def test_the_last_five_batches_are_known_again(bench) -> None:
+def test_the_last_five_batches_are_known_again(bench: Workbench) -> None:
     log = reopened(bench, 0, 2, 4, 6, 8, 10)
     with pytest.raises(ApiError):
         log.producers.check(bench.header(8, count=2))
@@ -38,19 +39,19 @@ def test_the_last_five_batches_are_known_again(bench) -> None:
     assert log.producers.check(bench.header(12)) is None
 
 
-def test_it_is_done_once(bench) -> None:
+def test_it_is_done_once(bench: Workbench) -> None:
     log = reopened(bench, 0, 2)
     assert recall_batches(log.producers, log.segments)
     assert not recall_batches(log.producers, log.segments)
 
 
-def test_there_is_nothing_to_recall_where_everything_was_seen(bench) -> None:
+def test_there_is_nothing_to_recall_where_everything_was_seen(bench: Workbench) -> None:
     log = bench.open()
     bench.produce(log, 0)
     assert not recall_batches(log.producers, log.segments)
 
 
-def test_what_was_written_since_is_kept(bench) -> None:
+def test_what_was_written_since_is_kept(bench: Workbench) -> None:
     log = reopened(bench, 0, 2)
     for sequence in range(4, 12, 2):
         bench.produce(log, sequence, count=2)
@@ -61,14 +62,14 @@ def test_what_was_written_since_is_kept(bench) -> None:
     assert [batch.base_sequence for batch in batches] == [4, 6, 8, 10, 12]
 
 
-def test_another_epoch_has_nothing_before_it(bench) -> None:
+def test_another_epoch_has_nothing_before_it(bench: Workbench) -> None:
     log = reopened(bench, 0, 2)
     bench.produce(log, 0, producer_epoch=1)
     assert recall_batches(log.producers, log.segments)
     assert [batch.base_sequence for batch in log.producers.entries[7].batches] == [0]
 
 
-def test_batches_of_earlier_segments_are_found(bench) -> None:
+def test_batches_of_earlier_segments_are_found(bench: Workbench) -> None:
     log = bench.open()
     for sequence in range(4):
         bench.produce(log, sequence)
@@ -79,7 +80,7 @@ def test_batches_of_earlier_segments_are_found(bench) -> None:
     assert [batch.base_sequence for batch in log.producers.entries[7].batches] == [0, 1, 2, 3]
 
 
-def test_the_search_is_bounded(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_is_bounded(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_replay, "RECALL_BYTES_MAX", 1)
     log = bench.open()
     for sequence in range(4):

@@ -2,9 +2,10 @@
 
 import pytest
 from crc32c import crc32c
+from tests.unit.storage.workbench import Workbench
 
-from runnel.records.batch import INT32_MAX
-from runnel.storage.producer_snapshot import (
+from tailrace.base.sentinel import INT32_MAX
+from tailrace.storage.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
@@ -13,20 +14,20 @@ from runnel.storage.producer_snapshot import (
     snapshot_offsets,
     write_snapshot,
 )
-from runnel.storage.producer_state import ProducerState
+from tailrace.storage.producer_state import ProducerState
 
 DIRECTORY = "/data/t-0"
 
 
 @pytest.fixture
-def state(bench) -> ProducerState:
+def state(bench: Workbench) -> ProducerState:
     state = ProducerState(expiration_ms=10_000)
     state.replay(bench.header(0, count=3, producer_id=9), 100, b"")
     state.replay(bench.header(3, count=2, producer_id=9), 103, b"")
     return state
 
 
-def test_the_bytes_are_kafka_s(state) -> None:
+def test_the_bytes_are_kafka_s(state: ProducerState) -> None:
     body = bytes.fromhex(
         "00000001"  # one producer
         "0000000000000009 0000"  # id and epoch
@@ -36,7 +37,7 @@ def test_the_bytes_are_kafka_s(state) -> None:
     assert encode_snapshot(state) == b"\x00\x01" + crc32c(body).to_bytes(4, "big") + body
 
 
-def test_the_last_batch_of_each_producer_comes_back(bench, state) -> None:
+def test_the_last_batch_of_each_producer_comes_back(bench: Workbench, state: ProducerState) -> None:
     loaded = ProducerState(expiration_ms=10_000)
     loaded.entries = {entry.producer_id: entry for entry in decode_snapshot(encode_snapshot(state))}
     duplicate = loaded.check(bench.header(3, count=2, producer_id=9))
@@ -46,7 +47,7 @@ def test_the_last_batch_of_each_producer_comes_back(bench, state) -> None:
     assert encode_snapshot(loaded) == encode_snapshot(state)
 
 
-def test_a_wrapped_sequence_comes_back(bench) -> None:
+def test_a_wrapped_sequence_comes_back(bench: Workbench) -> None:
     state = ProducerState(expiration_ms=10_000)
     state.replay(bench.header(INT32_MAX, count=3), 0, b"")
     (entry,) = decode_snapshot(encode_snapshot(state))
@@ -54,7 +55,7 @@ def test_a_wrapped_sequence_comes_back(bench) -> None:
     assert entry.batches[0].last_sequence == 1
 
 
-def test_an_open_transaction_comes_back(bench) -> None:
+def test_an_open_transaction_comes_back(bench: Workbench) -> None:
     state = ProducerState(expiration_ms=10_000)
     _, header = bench.batch(b"v", producer_id=2, producer_epoch=5, base_sequence=0, is_transactional=True)
     state.replay(header, 77, b"")
@@ -68,7 +69,7 @@ def test_no_producers_make_ten_bytes() -> None:
     assert decode_snapshot(data) == []
 
 
-def test_every_prefix_and_every_flipped_bit_is_noticed(state) -> None:
+def test_every_prefix_and_every_flipped_bit_is_noticed(state: ProducerState) -> None:
     data = encode_snapshot(state)
     for size in range(len(data)):
         with pytest.raises(CorruptSnapshot):
@@ -82,7 +83,7 @@ def test_every_prefix_and_every_flipped_bit_is_noticed(state) -> None:
         decode_snapshot(data + b"\0")
 
 
-def test_the_newest_good_snapshot_in_range_is_loaded(bench, state) -> None:
+def test_the_newest_good_snapshot_in_range_is_loaded(bench: Workbench, state: ProducerState) -> None:
     now_ms = bench.clock.time_ms
     for offset in (10, 20, 30, 40):
         write_snapshot(bench.fs, DIRECTORY, offset, state)
@@ -96,7 +97,7 @@ def test_the_newest_good_snapshot_in_range_is_loaded(bench, state) -> None:
     assert empty.entries == {}
 
 
-def test_expired_producers_are_not_loaded(bench, state) -> None:
+def test_expired_producers_are_not_loaded(bench: Workbench, state: ProducerState) -> None:
     write_snapshot(bench.fs, DIRECTORY, 10, state)
     loaded = ProducerState(expiration_ms=10_000)
     later_ms = bench.clock.time_ms + 10_000
@@ -104,7 +105,7 @@ def test_expired_producers_are_not_loaded(bench, state) -> None:
     assert loaded.entries == {}
 
 
-def test_snapshots_out_of_range_are_removed(bench, state) -> None:
+def test_snapshots_out_of_range_are_removed(bench: Workbench, state: ProducerState) -> None:
     for offset in (10, 20, 30, 40):
         write_snapshot(bench.fs, DIRECTORY, offset, state)
     remove_snapshots(bench.fs, DIRECTORY, below=20, above=30)

@@ -3,13 +3,14 @@
 from random import Random
 
 import pytest
+from tests.unit.storage.workbench import Workbench
 
-from runnel.records.control import ControlType
-from runnel.storage.log_config import LogConfig
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.records.control import ControlType
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 
-def test_a_roll_waits_for_no_disk_and_leaves_a_recovery_point_that_has_the_segment_scanned(bench) -> None:
+def test_a_roll_waits_for_no_disk_and_leaves_a_recovery_point_that_has_the_segment_scanned(bench: Workbench) -> None:
     log = bench.open(LogConfig())
     for _ in range(5):
         bench.append(log, b"x" * 30)
@@ -27,7 +28,7 @@ def test_a_roll_waits_for_no_disk_and_leaves_a_recovery_point_that_has_the_segme
     assert (log.checkpoint_offset, log.has_unflushed_segment) == (5, False)
 
 
-def test_a_flush_that_a_roll_overtakes_does_not_vouch_for_index_files(bench) -> None:
+def test_a_flush_that_a_roll_overtakes_does_not_vouch_for_index_files(bench: Workbench) -> None:
     """It ended where the new segment began, and so the next start took the old one's index files as they were."""
     log = bench.open(LogConfig())
     bench.append(log, b"a", b"b")
@@ -40,10 +41,10 @@ def test_a_flush_that_a_roll_overtakes_does_not_vouch_for_index_files(bench) -> 
     assert log.checkpoint_offset == 2
 
 
-def test_a_power_loss_after_a_roll_forgets_no_aborted_transaction(make_bench) -> None:
+def test_a_power_loss_after_a_roll_forgets_no_aborted_transaction() -> None:
     """Without its index file a segment that nobody scans has no aborted transactions."""
     for seed in range(30):
-        bench = make_bench(MemoryFileSystem(Random(seed)))
+        bench = Workbench(MemoryFileSystem(Random(seed)))
         log = bench.open()
         bench.transact(log, 7, b"a", b"b")
         bench.end(log, 7, ControlType.ABORT)
@@ -57,11 +58,11 @@ def test_a_power_loss_after_a_roll_forgets_no_aborted_transaction(make_bench) ->
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_a_start_has_cut_away_does_not_come_back_below_the_recovery_point(make_bench, seed: int) -> None:
+def test_what_a_start_has_cut_away_does_not_come_back_below_the_recovery_point(seed: int) -> None:
     """The cut was not synced. A roll right there, and a second loss of power, left garbage in a segment that the
     next start had no reason to look at.
     """
-    bench = make_bench()
+    bench = Workbench()
     bench.fs.random = Random(seed)
     log = bench.open()
     bench.append(log, b"flushed")

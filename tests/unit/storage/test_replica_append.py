@@ -1,17 +1,19 @@
 """A follower's log: the leader's bytes, nothing else."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
 from tests.unit.sample import ManualClock
+from tests.unit.storage.workbench import Workbench
 
-from runnel.records.batch import read_header
-from runnel.records.control import ControlType
-from runnel.records.error import CorruptBatch
-from runnel.storage.log_config import LogConfig
-from runnel.storage.log_dir import LogDir
-from runnel.storage.memory_fs import MemoryFileSystem
-from runnel.storage.replica_append import append_replicated
+from tailrace.records.batch import read_header
+from tailrace.records.control import ControlType
+from tailrace.records.error import CorruptBatch
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_dir import LogDir
+from tailrace.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.replica_append import append_replicated
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 EVERYTHING = 1 << 30
@@ -20,8 +22,8 @@ EVERYTHING = 1 << 30
 class Pair:
     """A leader's log and a follower's, each in a folder of its own."""
 
-    def __init__(self, make_bench, config: LogConfig | None = None) -> None:
-        self.leader_bench, self.follower_bench = make_bench(), make_bench()
+    def __init__(self, config: LogConfig | None = None) -> None:
+        self.leader_bench, self.follower_bench = Workbench(), Workbench()
         self.leader = self.leader_bench.open(config)
         self.follower = self.follower_bench.open(config)
 
@@ -35,11 +37,11 @@ class Pair:
 
 
 @pytest.fixture
-def pair(bench) -> Pair:
-    return Pair(type(bench))
+def pair() -> Pair:
+    return Pair()
 
 
-def test_a_followers_file_is_the_leaders_byte_by_byte(pair) -> None:
+def test_a_followers_file_is_the_leaders_byte_by_byte(pair: Pair) -> None:
     for epoch in (0, 0, 3):
         pair.leader_bench.append(pair.leader, b"a", b"b", leader_epoch=epoch)
     pair.replicate()
@@ -49,7 +51,7 @@ def test_a_followers_file_is_the_leaders_byte_by_byte(pair) -> None:
     assert pair.follower.epochs.starts == pair.leader.epochs.starts
 
 
-def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(pair) -> None:
+def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(pair: Pair) -> None:
     pair.leader_bench.append(pair.leader, b"a" * 50)
     pair.leader_bench.append(pair.leader, b"b" * 50)
     data = pair.fetched()
@@ -58,7 +60,7 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(pair) -> None:
     assert pair.follower.log_end_offset == 1
 
 
-def test_producers_and_transactions_are_known_as_if_it_had_led(pair) -> None:
+def test_producers_and_transactions_are_known_as_if_it_had_led(pair: Pair) -> None:
     pair.leader_bench.produce(pair.leader, 0, 3)
     pair.leader_bench.transact(pair.leader, 9, b"x")
     pair.leader_bench.end(pair.leader, 9, ControlType.ABORT)
@@ -69,9 +71,9 @@ def test_producers_and_transactions_are_known_as_if_it_had_led(pair) -> None:
     assert pair.follower.aborted_transactions(0, 5) == pair.leader.aborted_transactions(0, 5)
 
 
-def test_gaps_of_compaction_stay_where_they_are_and_survive_a_crash(bench) -> None:
+def test_gaps_of_compaction_stay_where_they_are_and_survive_a_crash(bench: Workbench) -> None:
     """A gap may come to stand where the follower begins a segment, which is not where the leader did."""
-    pair = Pair(type(bench), SMALL)
+    pair = Pair(SMALL)
     batches = []
     for number in range(24):
         data, header = pair.leader_bench.batch(b"v" * 40)
@@ -92,14 +94,14 @@ def test_gaps_of_compaction_stay_where_they_are_and_survive_a_crash(bench) -> No
     ("damage", "words"),
     [
         (lambda data: data.__setitem__(len(data) - 1, data[-1] ^ 1), "checksum"),
-        (lambda data: data.__setitem__(slice(0, 8), (0).to_bytes(8)), "offsets 0 to 0 at the end 1"),
+        (lambda data: data.__setitem__(slice(0, 8), (0).to_bytes(8)), "offsets 0 to 0 at log end offset 1"),
         (lambda data: data.__setitem__(slice(12, 16), (8).to_bytes(4)), "epoch 8 is not in"),
         (lambda data: data.__setitem__(slice(12, 16), (1).to_bytes(4)), "epoch 1 is not in"),
         (lambda data: data.__setitem__(slice(23, 27), b"\xff\xff\xff\xff"), "offsets 1 to 0"),
         (lambda data: data.__setitem__(16, 7), "magic"),
     ],
 )
-def test_nothing_that_a_leader_sends_is_believed(pair, damage, words: str) -> None:
+def test_nothing_that_a_leader_sends_is_believed(pair: Pair, damage: Callable[[bytearray], None], words: str) -> None:
     pair.leader_bench.append(pair.leader, b"a", leader_epoch=2)
     pair.replicate()
     pair.leader_bench.append(pair.leader, b"b", leader_epoch=2)
@@ -110,7 +112,7 @@ def test_nothing_that_a_leader_sends_is_believed(pair, damage, words: str) -> No
     assert pair.follower.log_end_offset == 1
 
 
-def test_what_stands_before_the_damage_is_kept(pair) -> None:
+def test_what_stands_before_the_damage_is_kept(pair: Pair) -> None:
     pair.leader_bench.append(pair.leader, b"a")
     pair.leader_bench.append(pair.leader, b"b")
     data = pair.fetched()
@@ -120,7 +122,7 @@ def test_what_stands_before_the_damage_is_kept(pair) -> None:
     assert pair.follower.log_end_offset == 1
 
 
-def test_a_follower_that_truncated_and_followed_again_equals_its_leader(pair) -> None:
+def test_a_follower_that_truncated_and_followed_again_equals_its_leader(pair: Pair) -> None:
     pair.leader_bench.append(pair.leader, b"a", leader_epoch=0)
     pair.replicate()
     pair.follower_bench.append(pair.follower, b"fork", b"fork", leader_epoch=1)

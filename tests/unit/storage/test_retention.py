@@ -1,10 +1,13 @@
 """Old segments go by age, by size and with the log's start; the rest stays."""
 
-from runnel.storage.log_config import LogConfig
-from runnel.storage.retention import delete_files
+from tests.unit.storage.workbench import Workbench
+
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.retention import delete_files
 
 
-def fill(bench, config: LogConfig, timestamps: list[int]):
+def fill(bench: Workbench, config: LogConfig, timestamps: list[int]) -> Log:
     """One batch of 100-odd bytes a segment."""
     log = bench.open(config)
     for timestamp in timestamps:
@@ -13,11 +16,11 @@ def fill(bench, config: LogConfig, timestamps: list[int]):
     return log
 
 
-def bases(log) -> list[int]:
+def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_segments_go_when_their_newest_record_is_too_old(bench) -> None:
+def test_segments_go_when_their_newest_record_is_too_old(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=100), [1000, 1100, 1200])
     assert log.apply_retention(1100) == 0
     assert log.apply_retention(1101) == 1
@@ -26,14 +29,14 @@ def test_segments_go_when_their_newest_record_is_too_old(bench) -> None:
     assert [offset for offset, _ in bench.values(log)] == [1, 2]
 
 
-def test_an_old_segment_behind_a_newer_one_stays(bench) -> None:
+def test_an_old_segment_behind_a_newer_one_stays(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=100), [2000, 1000, 1000])
     assert log.apply_retention(1900) == 0
     assert log.apply_retention(2101) == 3
     assert bases(log) == [3]
 
 
-def test_the_last_segment_goes_too_and_a_new_one_begins(bench) -> None:
+def test_the_last_segment_goes_too_and_a_new_one_begins(bench: Workbench) -> None:
     log = bench.open(LogConfig(retention_ms=100))
     bench.append(log, b"a", b"b", timestamps=(1000, 1001))
     assert log.apply_retention(1102) == 1
@@ -45,25 +48,25 @@ def test_the_last_segment_goes_too_and_a_new_one_begins(bench) -> None:
     assert log.apply_retention(1102) == 0
 
 
-def test_an_empty_log_keeps_its_segment(bench) -> None:
+def test_an_empty_log_keeps_its_segment(bench: Workbench) -> None:
     log = bench.open(LogConfig(retention_ms=0, retention_bytes=0))
     bench.clock.time_ms += 1000
     assert log.apply_retention(bench.clock.time_ms) == 0
     assert bases(log) == [0]
 
 
-def test_without_timestamps_the_age_of_the_file_counts(bench) -> None:
+def test_without_timestamps_the_age_of_the_file_counts(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=100), [-1])
     assert log.apply_retention(bench.clock.time_ms + 100) == 0
     assert log.apply_retention(bench.clock.time_ms + 101) == 1
 
 
-def test_no_limit_keeps_everything(bench) -> None:
+def test_no_limit_keeps_everything(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=-1, retention_bytes=-1), [1, 2, 3])
     assert log.apply_retention(2**60) == 0
 
 
-def test_size_keeps_at_least_what_is_asked_for(bench) -> None:
+def test_size_keeps_at_least_what_is_asked_for(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=-1), [1] * 5)
     size = log.size_bytes // 5
     log.reconfigure(LogConfig(retention_ms=-1, retention_bytes=size * 3 + 1))
@@ -74,7 +77,7 @@ def test_size_keeps_at_least_what_is_asked_for(bench) -> None:
     assert log.apply_retention(0) == 0
 
 
-def test_what_lies_before_the_log_s_start_goes_whatever_the_policy(bench) -> None:
+def test_what_lies_before_the_log_s_start_goes_whatever_the_policy(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=-1, cleanup_policy_delete=False), [1] * 5)
     log.advance_log_start(2)
     assert log.apply_retention(2**60) == 2
@@ -84,14 +87,14 @@ def test_what_lies_before_the_log_s_start_goes_whatever_the_policy(bench) -> Non
     assert bench.files(".index") == [f"{base:020d}.index" for base in (2, 3, 4)]
 
 
-def test_nothing_at_or_above_the_high_watermark_goes(bench) -> None:
+def test_nothing_at_or_above_the_high_watermark_goes(bench: Workbench) -> None:
     log = fill(bench, LogConfig(retention_ms=100), [1] * 5)
     assert log.apply_retention(1000, up_to_offset=2) == 2
     assert log.log_start_offset == 2
     assert log.apply_retention(1000, up_to_offset=2) == 0
 
 
-def test_the_epoch_of_the_start_stays_known(bench) -> None:
+def test_the_epoch_of_the_start_stays_known(bench: Workbench) -> None:
     log = bench.open(LogConfig(retention_ms=-1))
     for leader_epoch in (1, 2, 3):
         bench.append(log, b"v", leader_epoch=leader_epoch)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.storage.offset_index import AnyOffsetIndex, CorruptIndex, OffsetIndex, SealedOffsetIndex
-from runnel.storage.time_index import AnyTimeIndex, SealedTimeIndex, TimeIndex
+from tailrace.storage.offset_index import AnyOffsetIndex, CorruptIndex, OffsetIndex, SealedOffsetIndex
+from tailrace.storage.time_index import AnyTimeIndex, SealedTimeIndex, TimeIndex
 
 BASE = 1000
 

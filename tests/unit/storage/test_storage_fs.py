@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.storage.open_file import open_files
 
-from runnel.storage.error import StorageError
-from runnel.storage.fs import RealFileSystem, write_atomically
+from tailrace.storage.error import StorageError
+from tailrace.storage.fs import RealFileSystem, write_atomically
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Bytes per second, by rest."""
 
-from tests.unit.storage.conftest import ManualClock
+from tests.unit.sample import ManualClock
 
-from runnel.base.limits import THROTTLE_CREDIT_MS, THROTTLE_REST_MS_MIN
-from runnel.storage.throttle import Throttle
+from tailrace.base.limits import THROTTLE_CREDIT_MS, THROTTLE_REST_MS_MIN
+from tailrace.storage.throttle import Throttle
 
 
 def test_whoever_takes_more_than_the_rate_rests() -> None:

@@ -3,18 +3,19 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.storage.workbench import Workbench
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import read_header, set_log_append_time
-from runnel.records.compression import Compression
-from runnel.storage.log_config import LogConfig
-from runnel.storage.retention import delete_files
-from runnel.storage.timestamp_lookup import LookupOvertaken
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import read_header, set_log_append_time
+from tailrace.records.compression import Compression
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.retention import delete_files
+from tailrace.storage.timestamp_lookup import LookupOvertaken
 
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=80)
 
 
-def test_the_first_record_at_or_after_a_time(bench) -> None:
+def test_the_first_record_at_or_after_a_time(bench: Workbench) -> None:
     log = bench.open()
     bench.append(log, b"a", b"b", b"c", timestamps=(100, 300, 200), leader_epoch=4)
     assert log.offset_for_timestamp(0) == (100, 0, 4)
@@ -24,7 +25,7 @@ def test_the_first_record_at_or_after_a_time(bench) -> None:
     assert log.max_timestamp_offset() == (300, 1, 4)
 
 
-def test_an_empty_log_has_no_times(bench) -> None:
+def test_an_empty_log_has_no_times(bench: Workbench) -> None:
     log = bench.open()
     assert log.offset_for_timestamp(0) is None
     assert log.max_timestamp_offset() is None
@@ -33,14 +34,14 @@ def test_an_empty_log_has_no_times(bench) -> None:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_compressed_batches_are_looked_into(bench, compression: Compression) -> None:
+def test_compressed_batches_are_looked_into(bench: Workbench, compression: Compression) -> None:
     log = bench.open()
     data, header = bench.batch(b"a", b"b", b"c", timestamps=(1, 2, 3), compression=compression)
     log.append(data, header, 0)
     assert log.offset_for_timestamp(2) == (2, 1, 0)
 
 
-def test_log_append_time_is_one_time_for_the_batch(bench) -> None:
+def test_log_append_time_is_one_time_for_the_batch(bench: Workbench) -> None:
     log = bench.open()
     data, _ = bench.batch(b"a", b"b", b"c", timestamps=(1, 2, 3))
     set_log_append_time(data, 0, 777)
@@ -49,7 +50,7 @@ def test_log_append_time_is_one_time_for_the_batch(bench) -> None:
     assert log.max_timestamp_offset() == (777, 0, 0)
 
 
-def test_records_that_do_not_read_are_an_answer_and_no_crash(bench) -> None:
+def test_records_that_do_not_read_are_an_answer_and_no_crash(bench: Workbench) -> None:
     log = bench.open()
     data, header = bench.batch(b"a", timestamps=(5,))
     data[61] = 0x7F  # the first record's length
@@ -65,8 +66,8 @@ def test_records_that_do_not_read_are_an_answer_and_no_crash(bench) -> None:
     start=st.floats(0, 1),
     reopen=st.booleans(),
 )
-def test_every_search_agrees_with_a_full_scan(make_bench, batches, start: float, reopen: bool) -> None:
-    bench = make_bench()
+def test_every_search_agrees_with_a_full_scan(batches: list[list[int]], start: float, reopen: bool) -> None:
+    bench = Workbench()
     log = bench.open(SMALL)
     for timestamps in batches:
         bench.append(log, *[b"v"] * len(timestamps), timestamps=tuple(timestamps))
@@ -85,7 +86,7 @@ def test_every_search_agrees_with_a_full_scan(make_bench, batches, start: float,
 
 
 @pytest.mark.parametrize("entry", range(8))
-def test_a_wrong_entry_of_the_index_leads_nobody_astray(bench, entry: int) -> None:
+def test_a_wrong_entry_of_the_index_leads_nobody_astray(bench: Workbench, entry: int) -> None:
     """Index files have no checksum. An entry that claims a later offset would lead past records that are there."""
     log = bench.open(LogConfig(segment_bytes=2000, index_interval_bytes=50))
     for number in range(60):
@@ -97,10 +98,11 @@ def test_a_wrong_entry_of_the_index_leads_nobody_astray(bench, entry: int) -> No
     data[12 * entry + 11] += 5  # the last byte of the entry's offset
     bench.fs.write_file(f"/data/t-0/{name}", bytes(data))
     log = bench.open(LogConfig(segment_bytes=2000, index_interval_bytes=50), recovery_point=60, is_clean=True)
-    assert [log.offset_for_timestamp(number)[1] for number in range(60)] == list(range(60))
+    found = [log.offset_for_timestamp(number) for number in range(60)]
+    assert [each and each.offset for each in found] == list(range(60))
 
 
-def test_a_search_that_retention_overtakes_begins_again(bench) -> None:
+def test_a_search_that_retention_overtakes_begins_again(bench: Workbench) -> None:
     log = bench.open(SMALL)
     for number in range(20):
         bench.append(log, b"v", timestamps=(number,))

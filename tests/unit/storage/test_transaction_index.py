@@ -6,21 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.logged import logged
+from tests.unit.storage.workbench import Workbench
 
-from runnel.records.control import ControlType
-from runnel.records.record import read_batches, read_records
-from runnel.records.transaction_filter import TransactionFilter
-from runnel.storage.log import Log
-from runnel.storage.log_config import LogConfig
-from runnel.storage.offset_index import CorruptIndex
-from runnel.storage.retention import delete_files, delete_segments
-from runnel.storage.transaction_index import ENTRY_SIZE, AbortedTransaction, TransactionIndex
+from tailrace.records.control import ControlType
+from tailrace.records.record import read_batches, read_records
+from tailrace.records.transaction_filter import TransactionFilter
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.offset_index import CorruptIndex
+from tailrace.storage.retention import delete_files, delete_segments
+from tailrace.storage.transaction_index import ENTRY_SIZE, AbortedTransaction, TransactionIndex
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 FIRST_FILE = "00000000000000000000.txnindex"
 
 
-def two_aborted(bench, log: Log) -> None:
+def two_aborted(bench: Workbench, log: Log) -> None:
     """Offsets: 0 producer 1, 1 producer 2, 2 plain, 3 aborts 1, 4 plain, 5 aborts 2."""
     bench.transact(log, 1, b"a")
     bench.transact(log, 2, b"b")
@@ -56,7 +57,7 @@ def test_a_file_that_cannot_be_right_is_refused(data: bytes, base_offset: int) -
         TransactionIndex.decode(data, base_offset)
 
 
-def test_aborted_transactions_are_found_by_range(bench) -> None:
+def test_aborted_transactions_are_found_by_range(bench: Workbench) -> None:
     log = bench.open()
     two_aborted(bench, log)
     assert log.aborted_transactions(0, 6) == EXPECTED
@@ -65,7 +66,7 @@ def test_aborted_transactions_are_found_by_range(bench) -> None:
     assert log.aborted_transactions(6, 9) == []
 
 
-def test_committed_and_empty_transactions_are_not_in_it(bench) -> None:
+def test_committed_and_empty_transactions_are_not_in_it(bench: Workbench) -> None:
     log = bench.open()
     bench.transact(log, 1, b"a")
     bench.end(log, 1, COMMIT)
@@ -75,7 +76,7 @@ def test_committed_and_empty_transactions_are_not_in_it(bench) -> None:
     assert bench.files("txnindex") == []
 
 
-def test_a_transaction_over_several_segments_is_found_from_its_beginning(bench) -> None:
+def test_a_transaction_over_several_segments_is_found_from_its_beginning(bench: Workbench) -> None:
     log = bench.open()
     bench.transact(log, 1, b"a")
     log.roll()
@@ -88,7 +89,7 @@ def test_a_transaction_over_several_segments_is_found_from_its_beginning(bench) 
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_it_survives_a_stop_and_a_crash(bench, is_clean: bool) -> None:
+def test_it_survives_a_stop_and_a_crash(bench: Workbench, is_clean: bool) -> None:
     log = bench.open()
     bench.transact(log, 3, b"open")
     log.roll()
@@ -102,7 +103,7 @@ def test_it_survives_a_stop_and_a_crash(bench, is_clean: bool) -> None:
     assert reopened.last_stable_offset(7) == 0
 
 
-def test_a_scan_forgets_what_the_file_said(bench) -> None:
+def test_a_scan_forgets_what_the_file_said(bench: Workbench) -> None:
     log = bench.open()
     two_aborted(bench, log)
     bench.fs.write_file(f"{log.directory}/{FIRST_FILE}", pack(">hqqqq", 0, 99, 0, 4, 5))
@@ -113,7 +114,7 @@ def test_a_scan_forgets_what_the_file_said(bench) -> None:
     assert bench.files("txnindex") == []
 
 
-def test_a_bad_file_is_made_anew(bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bad_file_is_made_anew(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
     log = bench.open()
     bench.transact(log, 3, b"long")
     log.roll()
@@ -133,7 +134,7 @@ def test_a_bad_file_is_made_anew(bench, caplog: pytest.LogCaptureFixture) -> Non
     assert reopened.aborted_transactions(8, 10) == [AbortedTransaction(4, 8, 9, 10)]
 
 
-def test_truncation_takes_markers_back(bench) -> None:
+def test_truncation_takes_markers_back(bench: Workbench) -> None:
     log = bench.open()
     two_aborted(bench, log)
     log.truncate_to(5)
@@ -144,7 +145,7 @@ def test_truncation_takes_markers_back(bench) -> None:
     assert log.last_stable_offset(6) == 6
 
 
-def test_a_deleted_segment_takes_its_file_with_it(bench) -> None:
+def test_a_deleted_segment_takes_its_file_with_it(bench: Workbench) -> None:
     log = bench.open()
     two_aborted(bench, log)
     log.roll()
@@ -156,7 +157,7 @@ def test_a_deleted_segment_takes_its_file_with_it(bench) -> None:
     assert log.aborted_transactions(6, 9) == []
 
 
-def test_the_last_stable_offset_waits_for_the_end_and_for_its_replication(bench) -> None:
+def test_the_last_stable_offset_waits_for_the_end_and_for_its_replication(bench: Workbench) -> None:
     log = bench.open()
     bench.append(log, b"a")
     bench.transact(log, 1, b"b")
@@ -175,7 +176,7 @@ def test_the_last_stable_offset_waits_for_the_end_and_for_its_replication(bench)
     assert log.last_stable_offset(6) == 6
 
 
-def test_the_oldest_open_transaction_is_known_after_a_restart(bench) -> None:
+def test_the_oldest_open_transaction_is_known_after_a_restart(bench: Workbench) -> None:
     log = bench.open()
     bench.transact(log, 9, b"a")
     bench.transact(log, 1, b"b")
@@ -197,9 +198,9 @@ steps = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=steps, size_bytes_max=st.integers(1, 600))
-def test_readers_of_committed_records_see_exactly_those(make_bench, steps, size_bytes_max: int) -> None:
+def test_readers_of_committed_records_see_exactly_those(steps: list[tuple[int, str]], size_bytes_max: int) -> None:
     """Whatever is written and however it is read: what a reader keeps is what was committed below the LSO."""
-    bench = make_bench()
+    bench = Workbench()
     log = bench.open(LogConfig(index_interval_bytes=100))
     pending: dict[int, list[int]] = {}
     visible: set[int] = set()

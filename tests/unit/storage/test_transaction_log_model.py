@@ -5,22 +5,22 @@ were, and who comes too late is refused. The judge is a plain list of what was w
 """
 
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from tests.unit.storage.transaction_oracle import Oracle, Producer, Written
+from tests.unit.storage.workbench import Workbench
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.records.batch import BatchHeader, read_header
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.records.record import read_batches, read_records
-from runnel.records.transaction_filter import TransactionFilter
-from runnel.storage.folder_check import check_partition
-from runnel.storage.log_config import LogConfig
-from runnel.storage.producer_replay import recall_batches
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.records.batch import BatchHeader, read_header
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.records.record import read_batches, read_records
+from tailrace.records.transaction_filter import TransactionFilter
+from tailrace.storage.folder_check import check_partition
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.producer_replay import recall_batches
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=120, retention_ms=-1, producer_id_expiration_ms=2**60)
 PRODUCER_IDS = st.integers(1, 3)
@@ -29,11 +29,9 @@ PRODUCER_IDS = st.integers(1, 3)
 class TransactionLogMachine(RuleBasedStateMachine):
     """A log and the list of what it holds."""
 
-    bench_type: Any
-
     @initialize(seed=st.integers(0, 2**32))
     def start(self, seed: int) -> None:
-        self.bench = self.bench_type()
+        self.bench = Workbench()
         self.bench.fs.random = Random(seed)
         self.log = self.bench.open(CONFIG)
         self.batches: list[Written] = []
@@ -255,12 +253,9 @@ class TransactionLogMachine(RuleBasedStateMachine):
         assert seen == self.oracle.committed(start, up_to)
 
 
-def test_a_log_with_transactions_is_what_was_written(make_bench) -> None:
-    class Machine(TransactionLogMachine):
-        bench_type = make_bench
-
+def test_a_log_with_transactions_is_what_was_written() -> None:
     run_state_machine_as_test(
-        Machine,
+        TransactionLogMachine,
         settings=settings(
             max_examples=30,
             stateful_step_count=40,

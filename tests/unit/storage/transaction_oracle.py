@@ -9,7 +9,7 @@ class Written(NamedTuple):
     """A batch of a producer, or the marker of an end."""
 
     base_offset: int
-    count: int
+    record_count: int
     producer_id: int
     epoch: int
     sequence: int
@@ -19,7 +19,7 @@ class Written(NamedTuple):
 
     @property
     def end(self) -> int:
-        return self.base_offset + self.count
+        return self.base_offset + self.record_count
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Oracle:
                     self.ended.append(ended)
                 producer.open_offset = -1
                 continue
-            producer.next_sequence = batch.sequence + batch.count
+            producer.next_sequence = batch.sequence + batch.record_count
             producer.batches = [*producer.batches, batch][-5:]
             if batch.is_transactional and producer.open_offset < 0:
                 producer.open_offset = batch.base_offset

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from runnel.client.cluster import Cluster
-from runnel.config import ConfigError
-from runnel.config.broker import BrokerConfig
-from runnel.server.server import Server
-from runnel.testing import Broker, broker_thread
-from runnel.testing.broker_thread import BrokerThread
-from runnel.testing.fault import Faults
+import tailrace.server.server
+from tailrace.client.cluster import Cluster
+from tailrace.config import ConfigError
+from tailrace.config.broker import BrokerConfig
+from tailrace.runtime.broker import Broker as OpenBroker
+from tailrace.server.server import Server
+from tailrace.testing import Broker, broker_thread
+from tailrace.testing.broker_thread import BrokerThread
+from tailrace.testing.fault import Faults
 
 DEADLINE_S = 60
 
@@ -35,7 +37,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def broker_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "runnel-broker"}
+    return {thread for thread in threading.enumerate() if thread.name == "tailrace-broker"}
 
 
 def raising(error: Exception) -> Callable[..., Any]:
@@ -46,7 +48,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def raising_later(error: Exception) -> Callable[..., Any]:
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise error
 
     return fail
@@ -108,7 +110,7 @@ def test_a_server_that_does_not_start(temporary: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(asyncio.Runner, "__exit__", close_and_wait)
         patch.setattr(threading.Thread, "join", tell_and_join)
-        patch.setattr(Server, "start", raising_later(WrongError("no port is free")))
+        patch.setattr(broker_thread, "start_server", raising_later(WrongError("no port is free")))
         try:
             with pytest.raises(WrongError, match="no port is free"):
                 broker.start()
@@ -121,14 +123,14 @@ def test_a_server_that_cannot_even_stop_what_it_started(temporary: Path, monkeyp
     """What went wrong in cleaning up replaced what had gone wrong before it."""
     broker = Broker()
     with monkeypatch.context() as patch:
-        patch.setattr(Server, "_open_metrics", raising_later(WrongError("the cause")))
-        stop = Server.stop
+        patch.setattr(tailrace.server.server, "_open_metrics", raising_later(WrongError("the cause")))
+        stop = OpenBroker.stop
 
-        async def stop_badly(server: Server) -> None:
-            await stop(server)
+        async def stop_badly(opened: OpenBroker) -> None:
+            await stop(opened)
             raise OSError("a consequence")
 
-        patch.setattr(Server, "stop", stop_badly)
+        patch.setattr(OpenBroker, "stop", stop_badly)
         with pytest.raises(WrongError, match="the cause"):
             broker.start()
     assert_stopped(broker, temporary)
@@ -148,7 +150,7 @@ def test_a_start_that_takes_too_long_is_given_up(
     """A broker whose start hung was waited for without end, since it looked only afterwards whether to stop."""
     entered = threading.Event()
 
-    async def enter(_: Server) -> None:
+    async def enter(*_: Any, **__: Any) -> None:
         entered.set()
         await hang()
 
@@ -160,7 +162,7 @@ def test_a_start_that_takes_too_long_is_given_up(
 
     broker = Broker()
     with monkeypatch.context() as patch:
-        patch.setattr(Server, "start", enter)
+        patch.setattr(broker_thread, "start_server", enter)
         patch.setattr(broker_thread, "wait", wait_until_it_hangs)
         with pytest.raises(KeyboardInterrupt if is_interrupted else TimeoutError):
             broker.start()

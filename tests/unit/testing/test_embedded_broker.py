@@ -1,29 +1,29 @@
-"""`runnel.testing.Broker` as people use it without pytest's fixture."""
+"""`tailrace.testing.Broker` as people use it without pytest's fixture."""
 
 import socket
-import threading
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from tests.started_thread import started_threads
 
-from runnel.config import ConfigError
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.testing import Broker
+from tailrace.config import ConfigError
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.testing import Broker
 
 
 def test_a_broker_keeps_its_data_over_a_restart_and_then_leaves_nothing() -> None:
-    threads_before = threading.active_count()
-    with Broker({"num.partitions": 2, "auto.create.topics.enable": False}) as broker:
-        folder, address = broker.data, broker.bootstrap_servers
-        broker.create_topic("kept", partitions=2)
-        broker.produce("kept", [(b"key", b"value"), b"second"])
-        broker.restart()
-        assert broker.bootstrap_servers == address
-        assert sorted(record.value or b"" for record in broker.consume("kept")) == [b"second", b"value"]
-        assert (broker.config.num_partitions, broker.config.auto_create_topics_enable) == (2, False)
-    assert not folder.exists()
-    assert threading.active_count() == threads_before
+    with started_threads() as threads:
+        with Broker({"num.partitions": 2, "auto.create.topics.enable": False}) as broker:
+            folder, address = broker.data, broker.bootstrap_servers
+            broker.create_topic("kept", partitions=2)
+            broker.produce("kept", [(b"key", b"value"), b"second"])
+            broker.restart()
+            assert broker.bootstrap_servers == address
+            assert sorted(record.value or b"" for record in broker.consume("kept")) == [b"second", b"value"]
+            assert (broker.config.num_partitions, broker.config.auto_create_topics_enable) == (2, False)
+        assert not folder.exists()
+        assert not threads.running()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
 
@@ -33,6 +33,13 @@ def test_a_folder_of_ones_own_is_kept(tmp_path: Path) -> None:
         broker.produce("auto", [b"1"])
     with Broker(data=tmp_path) as broker:
         assert [record.value for record in broker.consume("auto")] == [b"1"]
+
+
+def test_old_records_are_not_looked_for_while_a_test_runs() -> None:
+    """A test that wrote records of another year lost them if it was running when the broker looked."""
+    with Broker() as broker, Broker({"log.retention.check.interval.ms": 50}) as strict:
+        assert broker.config.log_retention_check_interval_ms >= 24 * 60 * 60 * 1000
+        assert strict.config.log_retention_check_interval_ms == 50
 
 
 def test_two_brokers_do_not_meet() -> None:
@@ -72,10 +79,10 @@ def test_creating_a_topic_twice_is_an_error() -> None:
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_a_foreign_client_sees_what_the_helpers_wrote(runnel_broker: Broker) -> None:
-    runnel_broker.create_topic("helpers")
-    runnel_broker.produce("helpers", [(b"k", b"v"), (None, None)])
-    consumer = Consumer({"bootstrap.servers": runnel_broker.bootstrap_servers, "group.id": "unused"})
+def test_a_foreign_client_sees_what_the_helpers_wrote(tailrace_broker: Broker) -> None:
+    tailrace_broker.create_topic("helpers")
+    tailrace_broker.produce("helpers", [(b"k", b"v"), (None, None)])
+    consumer = Consumer({"bootstrap.servers": tailrace_broker.bootstrap_servers, "group.id": "unused"})
     try:
         from confluent_kafka import TopicPartition
 

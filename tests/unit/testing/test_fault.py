@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as ConfluentProducer
 
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.errors import ErrorCode
-from runnel.testing import Broker
-from runnel.testing.fault import Faults, read_fault
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.errors import ErrorCode
+from tailrace.testing import Broker
+from tailrace.testing.fault import Faults, read_fault
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python reads its schemas with calls that Python 3.11 deprecates
@@ -53,9 +53,9 @@ def kafka_python(broker: Broker, topic: str) -> Iterator[Send]:
 
 
 @pytest.fixture
-def topic(runnel_broker: Broker) -> str:
+def topic(tailrace_broker: Broker) -> str:
     name = f"faults-{uuid.uuid4()}"
-    runnel_broker.create_topic(name)
+    tailrace_broker.create_topic(name)
     return name
 
 
@@ -64,39 +64,39 @@ both_clients = pytest.mark.parametrize("client", [confluent, kafka_python])
 
 @both_clients
 def test_a_retriable_error_is_retried_and_the_record_is_written_once(
-    runnel_broker: Broker, topic: str, client: Any
+    tailrace_broker: Broker, topic: str, client: Any
 ) -> None:
-    with client(runnel_broker, topic) as send:
+    with client(tailrace_broker, topic) as send:
         assert send(b"before") == 0
-        fault = runnel_broker.inject(api="PRODUCE", error="NOT_ENOUGH_REPLICAS", count=2)
+        fault = tailrace_broker.inject(api="PRODUCE", error="NOT_ENOUGH_REPLICAS", count=2)
         assert send(b"during") == 1
     assert fault.hits == 2
-    assert [record.value for record in runnel_broker.consume(topic)] == [b"before", b"during"]
+    assert [record.value for record in tailrace_broker.consume(topic)] == [b"before", b"during"]
 
 
 @pytest.mark.parametrize(
     ("client", "failure"), [(confluent, KafkaException), (kafka_python, InvalidTopicError)], ids=["confluent", "kafka"]
 )
 def test_a_final_error_reaches_the_caller(
-    runnel_broker: Broker, topic: str, client: Any, failure: type[Exception]
+    tailrace_broker: Broker, topic: str, client: Any, failure: type[Exception]
 ) -> None:
-    with client(runnel_broker, topic) as send:
+    with client(tailrace_broker, topic) as send:
         send(b"before")
-        runnel_broker.inject(api="Produce", error=ErrorCode.INVALID_TOPIC_EXCEPTION)
+        tailrace_broker.inject(api="Produce", error=ErrorCode.INVALID_TOPIC_EXCEPTION)
         with pytest.raises(failure) as caught:
             send(b"refused")
         if isinstance(caught.value, KafkaException):
             assert caught.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
     # Some clients end an idempotent producer after such an error, but the broker is as it was.
-    runnel_broker.produce(topic, [b"after"])
-    assert [record.value for record in runnel_broker.consume(topic)] == [b"before", b"after"]
+    tailrace_broker.produce(topic, [b"after"])
+    assert [record.value for record in tailrace_broker.consume(topic)] == [b"before", b"after"]
 
 
 @both_clients
-def test_a_delay_holds_a_request_back(runnel_broker: Broker, topic: str, client: Any) -> None:
-    with client(runnel_broker, topic) as send:
+def test_a_delay_holds_a_request_back(tailrace_broker: Broker, topic: str, client: Any) -> None:
+    with client(tailrace_broker, topic) as send:
         send(b"before")
-        fault = runnel_broker.inject(api="PRODUCE", delay=0.3)
+        fault = tailrace_broker.inject(api="PRODUCE", delay=0.3)
         began_s = time.monotonic()
         assert send(b"late") == 1
         assert time.monotonic() - began_s >= 0.3  # a lower bound holds on any machine
@@ -104,31 +104,33 @@ def test_a_delay_holds_a_request_back(runnel_broker: Broker, topic: str, client:
 
 
 @both_clients
-def test_a_dropped_connection_is_opened_again(runnel_broker: Broker, topic: str, client: Any) -> None:
-    with client(runnel_broker, topic) as send:
+def test_a_dropped_connection_is_opened_again(tailrace_broker: Broker, topic: str, client: Any) -> None:
+    with client(tailrace_broker, topic) as send:
         send(b"before")
-        fault = runnel_broker.inject(api="PRODUCE", drop=True)
+        fault = tailrace_broker.inject(api="PRODUCE", drop=True)
         assert send(b"again") == 1
     assert fault.hits == 1
     # The fault comes before the handler, so the first attempt left nothing behind.
-    assert [record.value for record in runnel_broker.consume(topic)] == [b"before", b"again"]
+    assert [record.value for record in tailrace_broker.consume(topic)] == [b"before", b"again"]
 
 
-def test_a_fault_without_count_lasts_until_it_is_cleared(runnel_broker: Broker, topic: str) -> None:
-    runnel_broker.inject(api="METADATA", error="LEADER_NOT_AVAILABLE", count=None)
-    producer = KafkaProducer(bootstrap_servers=runnel_broker.bootstrap_servers, max_block_ms=1000, retry_backoff_ms=50)
+def test_a_fault_without_count_lasts_until_it_is_cleared(tailrace_broker: Broker, topic: str) -> None:
+    tailrace_broker.inject(api="METADATA", error="LEADER_NOT_AVAILABLE", count=None)
+    producer = KafkaProducer(
+        bootstrap_servers=tailrace_broker.bootstrap_servers, max_block_ms=1000, retry_backoff_ms=50
+    )
     with closing(producer), pytest.raises(KafkaTimeoutError):
         producer.send(topic, b"never")
-    runnel_broker.clear_faults()
-    runnel_broker.produce(topic, [b"now"])
-    assert [record.value for record in runnel_broker.consume(topic)] == [b"now"]
+    tailrace_broker.clear_faults()
+    tailrace_broker.produce(topic, [b"now"])
+    assert [record.value for record in tailrace_broker.consume(topic)] == [b"now"]
 
 
-def test_faults_are_met_in_the_order_they_were_set(runnel_broker: Broker, topic: str) -> None:
-    first = runnel_broker.inject(api="PRODUCE", error="NOT_LEADER_OR_FOLLOWER")
-    second = runnel_broker.inject(api="PRODUCE", drop=True)
-    other = runnel_broker.inject(api="DELETE_RECORDS", drop=True)
-    runnel_broker.produce(topic, [b"1"])
+def test_faults_are_met_in_the_order_they_were_set(tailrace_broker: Broker, topic: str) -> None:
+    first = tailrace_broker.inject(api="PRODUCE", error="NOT_LEADER_OR_FOLLOWER")
+    second = tailrace_broker.inject(api="PRODUCE", drop=True)
+    other = tailrace_broker.inject(api="DELETE_RECORDS", drop=True)
+    tailrace_broker.produce(topic, [b"1"])
     assert (first.hits, second.hits, other.hits) == (1, 1, 0)
 
 
@@ -140,8 +142,8 @@ def test_an_api_may_be_spelled_in_kafkas_ways(spelling: str | int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("PRODUCE", None, 0.0, False, 1), "at least one"),
-        (("PRODUCE", "NOT_CONTROLLER", 0.0, True, 1), "carries no error"),
+        (("PRODUCE", None, 0.0, False, 1), "an error, a delay or a drop"),
+        (("PRODUCE", "NOT_CONTROLLER", 0.0, True, 1), "cannot carry an error"),
         (("PRODUCE", "NO_SUCH_ERROR", 0.0, False, 1), "NO_SUCH_ERROR"),
         (("PRODUCE", "NONE", 0.0, False, 1), "NONE"),
         (("PRODUCE", 9999, 0.0, False, 1), "9999"),

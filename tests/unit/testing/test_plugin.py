@@ -8,20 +8,20 @@ _TESTS = """
 import pytest
 
 @pytest.fixture(scope="session")
-def runnel_broker_config():
+def tailrace_broker_config():
     return {"num.partitions": "3"}
 
-def test_options_are_mine(runnel_broker):
-    assert runnel_broker.config.num_partitions == 3
-    runnel_broker.inject(api="METADATA", error="UNKNOWN_SERVER_ERROR", count=None)
+def test_options_are_mine(tailrace_broker):
+    assert tailrace_broker.config.num_partitions == 3
+    tailrace_broker.inject(api="METADATA", error="UNKNOWN_SERVER_ERROR", count=None)
 
-def test_faults_are_gone(runnel_broker):
-    runnel_broker.create_topic("mine")
-    runnel_broker.stop()
+def test_faults_are_gone(tailrace_broker):
+    tailrace_broker.create_topic("mine")
+    tailrace_broker.stop()
 
-def test_a_stopped_broker_is_back(runnel_broker, runnel_session_broker):
-    assert runnel_broker is runnel_session_broker
-    runnel_broker.create_topic("mine")
+def test_a_stopped_broker_is_back(tailrace_broker, tailrace_session_broker):
+    assert tailrace_broker is tailrace_session_broker
+    tailrace_broker.create_topic("mine")
 """
 
 
@@ -52,8 +52,6 @@ def test_the_fixture_serves_a_session_and_cleans_up_after_each_test(tmp_path: Pa
 
 def test_the_plugin_imports_nothing_heavy() -> None:
     """Every pytest run of every user pays for what this import brings."""
-    code = (
-        "import sys, pytest; before = set(sys.modules); import runnel.testing.plugin; print(*set(sys.modules) - before)"
-    )
+    code = "import sys, pytest; old = set(sys.modules); import tailrace.testing.plugin; print(*set(sys.modules) - old)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= {"runnel", "runnel.testing", "runnel.testing.plugin"}
+    assert set(done.stdout.split()) <= {"tailrace", "tailrace.testing", "tailrace.testing.plugin"}

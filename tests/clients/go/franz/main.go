@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"runnel/tests/clients/record"
+	"tailrace/tests/clients/record"
 )
 
 var ctx, cancel = context.WithTimeout(context.Background(), 90*time.Second)

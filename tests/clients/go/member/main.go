@@ -11,7 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"runnel/tests/clients/record"
+	"tailrace/tests/clients/record"
 )
 
 func main() {

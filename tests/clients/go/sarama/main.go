@@ -10,7 +10,7 @@ import (
 
 	"github.com/IBM/sarama"
 
-	"runnel/tests/clients/record"
+	"tailrace/tests/clients/record"
 )
 
 func main() {

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from runnel.machines.controller.election import Rule
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.record import (
+from tailrace.machines.controller.election import Rule
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.record import (
     BrokerRecord,
     BrokerRemoved,
     PartitionRecord,
     Record,
     TopicRecord,
 )
-from runnel.machines.controller.settle import settle
+from tailrace.machines.controller.settle import settle
 
 
 class Cluster:

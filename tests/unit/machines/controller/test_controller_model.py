@@ -6,12 +6,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from runnel.machines.controller.election import Election, Rule, with_isr
-from runnel.machines.controller.image import ClusterImage
-from runnel.machines.controller.leader_election import decide_balance, decide_elect
-from runnel.machines.controller.move import Move, decide_moves
-from runnel.machines.controller.record import (
-    NO_BROKER,
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.machines.controller.election import Election, Rule, with_isr
+from tailrace.machines.controller.image import ClusterImage
+from tailrace.machines.controller.leader_election import decide_balance, decide_elect
+from tailrace.machines.controller.move import Move, decide_moves
+from tailrace.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
     BrokerRemoved,
@@ -19,8 +19,8 @@ from runnel.machines.controller.record import (
     Record,
     TopicRecord,
 )
-from runnel.machines.controller.settle import settle
-from runnel.protocol.errors import ApiError
+from tailrace.machines.controller.settle import settle
+from tailrace.protocol.errors import ApiError
 
 BROKERS = st.integers(1, 4)
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=3, unique=True)
@@ -180,8 +180,8 @@ class Storm(RuleBasedStateMachine):
     @invariant()
     def settling_twice_is_settling_once(self) -> None:
         copy = ClusterImage()
-        for record in self.image.brokers.values():
-            copy.replay(record)
+        for registered in self.image.brokers.values():
+            copy.replay(registered)
         for broker, epoch in self.image.admitted.items():
             copy.replay(BrokerAdmitted(broker, epoch))
         for topic in self.image.topics.values():

@@ -3,10 +3,10 @@
 import pytest
 from tests.unit.machines.controller.small_cluster import Cluster
 
-from runnel.machines.controller.departure import decide_unregister, leaving
-from runnel.machines.controller.election import Rule
-from runnel.machines.controller.record import (
-    NO_BROKER,
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.machines.controller.departure import decide_unregister, leaving
+from tailrace.machines.controller.election import Rule
+from tailrace.machines.controller.record import (
     UNREGISTERED,
     BrokerAdmitted,
     BrokerForgotten,
@@ -15,7 +15,7 @@ from runnel.machines.controller.record import (
     PartitionRecord,
     Record,
 )
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 
 def step(cluster: Cluster, broker: int) -> list[Record]:

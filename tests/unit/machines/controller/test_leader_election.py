@@ -3,13 +3,14 @@
 import pytest
 from tests.unit.machines.controller.small_cluster import Cluster
 
-from runnel.machines.controller.election import Election, Rule
-from runnel.machines.controller.leader_election import decide_balance, decide_elect, has_leaders_to_hand_over
-from runnel.machines.controller.record import NO_BROKER, PartitionRecord, TopicRecord
-from runnel.protocol.errors import ApiError, ErrorCode
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.machines.controller.election import Election, Rule
+from tailrace.machines.controller.leader_election import decide_balance, decide_elect, has_leaders_to_hand_over
+from tailrace.machines.controller.record import PartitionRecord, Record, TopicRecord
+from tailrace.protocol.errors import ApiError, ErrorCode
 
 
-def elect(cluster: Cluster, election: Election, index: int = 0, name: str = "t") -> list | ErrorCode:
+def elect(cluster: Cluster, election: Election, index: int = 0, name: str = "t") -> list[Record] | ErrorCode:
     try:
         return decide_elect(cluster.image, name, index, election, cluster.rule)
     except ApiError as error:

@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 from tests.unit.machines.controller.small_cluster import Cluster
 
-from runnel.machines.controller.election import Rule
-from runnel.machines.controller.move import Move, decide_moves, moving
-from runnel.machines.controller.reassignment import Placement
-from runnel.machines.controller.record import PartitionRecord, TopicRecord
-from runnel.protocol.errors import ErrorCode
+from tailrace.machines.controller.election import Rule
+from tailrace.machines.controller.move import Move, decide_moves, moving
+from tailrace.machines.controller.reassignment import Placement
+from tailrace.machines.controller.record import PartitionRecord, TopicRecord
+from tailrace.protocol.errors import ErrorCode
 
 ID = UUID(int=1)
 
@@ -20,7 +20,7 @@ def move(cluster: Cluster, index: int, replicas: Sequence[int] | None, **options
     cluster.replay(*moved.records)
     error = moved.errors.get(index)
     assert error is None or error.message
-    return error and error.code
+    return None if error is None else error.code
 
 
 def test_a_partition_keeps_its_old_replicas_until_the_new_ones_are_in_sync() -> None:

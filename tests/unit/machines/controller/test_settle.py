@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from tests.unit.machines.controller.small_cluster import Cluster
 
-from runnel.base import limits
-from runnel.machines.controller import settle as settle_module
-from runnel.machines.controller.election import Rule
-from runnel.machines.controller.record import (
-    NO_BROKER,
+from tailrace.base import limits
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.machines.controller import settle as settle_module
+from tailrace.machines.controller.election import Rule
+from tailrace.machines.controller.record import (
     REVOKED,
     BrokerAdmitted,
     BrokerRecord,
@@ -17,7 +17,7 @@ from runnel.machines.controller.record import (
     PartitionRecord,
     TopicRecord,
 )
-from runnel.machines.controller.settle import settle
+from tailrace.machines.controller.settle import settle
 
 STRICT = Rule(min_insync_replicas=2)
 
@@ -156,7 +156,9 @@ def test_kip_966_who_comes_back_unclean_leaves_isr_and_elr_though_it_was_never_m
 
 
 @pytest.mark.parametrize(("is_allowed", "leader", "isr"), [(False, NO_BROKER, ()), (True, 2, (2,))])
-def test_who_was_out_of_sync_leads_only_where_that_is_allowed(is_allowed: bool, leader: int, isr: tuple) -> None:
+def test_who_was_out_of_sync_leads_only_where_that_is_allowed(
+    is_allowed: bool, leader: int, isr: tuple[int, ...]
+) -> None:
     cluster = Cluster(rule=Rule(is_unclean_allowed=is_allowed))
     cluster.add_topic([1, 2])
     cluster.replay(PartitionRecord("t", 0, 1, 0, (1,)))

@@ -5,19 +5,19 @@ taken by that name, once it is there.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from runnel.machines.group.classic_setting import ClassicGroupSetting
-from runnel.machines.group.coordinator import EXPIRY, GroupCoordinator
-from runnel.machines.group.decision import Decision
-from runnel.machines.group.group import Caller
-from runnel.machines.group.offset_coordinator import OffsetSetting
-from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataValue
-from runnel.machines.group.record.format import decode_record, encode_record
-from runnel.machines.log_record import Record
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.message import Message
-from runnel.protocol.messages.group import (
+from tailrace.machines.group.classic.setting import ClassicGroupSetting
+from tailrace.machines.group.coordinator import EXPIRY, GroupCoordinator
+from tailrace.machines.group.decision import Decision
+from tailrace.machines.group.group import Caller
+from tailrace.machines.group.offset.coordinator import OffsetSetting
+from tailrace.machines.group.record.classic import GroupMetadataKey, GroupMetadataValue
+from tailrace.machines.group.record.format import decode_record, encode_record
+from tailrace.machines.log_record import Record
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.group import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -30,19 +30,21 @@ from runnel.protocol.messages.group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from runnel.protocol.messages.group_offset import (
+from tailrace.protocol.messages.group_offset import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from runnel.protocol.messages.transaction import (
+from tailrace.protocol.messages.transaction import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from runnel.records.batch import NO_PRODUCER_ID
+from tailrace.records.batch import NO_PRODUCER_ID
+
+T = TypeVar("T")
 
 GROUP = "g"
 START_MS = 1_000_000
@@ -57,6 +59,12 @@ class Marker(NamedTuple):
 
 Entry = tuple[bytes, bytes | None, int] | Marker
 """What the log holds: key, value and producer id of a record, or a marker."""
+
+
+def answered(reply: T | None) -> T:
+    """Return a reply, or another value, that must be there."""
+    assert reply is not None
+    return reply
 
 
 class Script:
@@ -172,7 +180,8 @@ class Script:
             protocols=[JoinGroupRequestProtocol(name=key, metadata=metadata) for key, metadata in protocols],
         )
         self.carry_out(self.machine.decide_join(self.now_ms, name, Caller("c", "/h", version), request))
-        return self.take(name)
+        reply: JoinGroupResponse | None = self.take(name)
+        return reply
 
     def sync(
         self,
@@ -198,7 +207,8 @@ class Script:
             ],
         )
         self.carry_out(self.machine.decide_sync(self.now_ms, name, request))
-        return self.take(name)
+        reply: SyncGroupResponse | None = self.take(name)
+        return reply
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
         request = HeartbeatRequest(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.machines.group.assignor import Assignment, Assignor, GroupSpec, MemberSpec
-from runnel.machines.group.assignor_range import assign_range
-from runnel.machines.group.assignor_uniform import assign_uniform
+from tailrace.machines.group.assignor.assignor import Assignment, Assignor, GroupSpec, MemberSpec
+from tailrace.machines.group.assignor.range import assign_range
+from tailrace.machines.group.assignor.uniform import assign_uniform
 
 FOO, BAR, ZAR = UUID(int=1), UUID(int=2), UUID(int=3)
 ASSIGNORS = pytest.mark.parametrize("assignor", [assign_range, assign_uniform])

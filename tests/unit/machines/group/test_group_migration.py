@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.machines.group.consumer_script import Script
+from tests.unit.machines.group.consumer.consumer_script import Script
 
-from runnel.machines.group.consumer_setting import ConsumerGroupSetting, MigrationPolicy
-from runnel.machines.group.record.format import decode_record
-from runnel.protocol.errors import ErrorCode
+from tailrace.machines.group.consumer.setting import ConsumerGroupSetting, MigrationPolicy
+from tailrace.machines.group.record.format import decode_record
+from tailrace.protocol.errors import ErrorCode
 
 
 def classic_group(script: Script) -> str:
@@ -184,12 +184,73 @@ def test_a_write_that_fails_leaves_the_group_as_it_was() -> None:
     script = Script(foo=4)
     member = mixed_group(script)
     decision = script.coordinator.on_timer(script.now_ms, ("consumer-session", "g", "new"))
-    assert script.coordinator.groups["g"].group_type == "classic"
+    assert script.coordinator.groups["g"].group_type == "consumer"  # until the records are replayed
     assert decision.failed is not None
     script.carry_out(decision.failed(ErrorCode.NOT_ENOUGH_REPLICAS))
     assert script.coordinator.groups["g"].group_type == "consumer"
     assert script.beat("new", 2) == "new@2"
     assert script.classic_beat("old", member, 2) == "NONE"
+
+
+def test_a_downgraded_group_remembers_the_partitions_of_a_member_that_has_not_revoked_them() -> None:
+    """The downgrade wrote targets as assignments. A restart lost the rebalance that followed it, and the next upgrade
+    gave a partition to a new member that another one still owned."""
+    script = Script(foo=4)
+    member = classic_group(script)
+    assert script.join("new", "foo") == "new@2 -", "its target is foo:2,3, which the other member has not revoked"
+    assert script.leave("new") == "new@-1"
+    assert script.written[-1] == f"classic @2 {member}(foo:0,1,2,3)"
+    script.restart()
+    assert script.join("newer", "foo") == "newer@3 -"
+
+
+def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group_with_its_waiting_members() -> None:
+    """The coordinator refused the joins that waited, and dropped them, although the group stayed classic."""
+    script = Script(foo=4)
+    classic_group(script)
+    script.classic_join("late", "foo")
+    assert script.classic_join("late", "foo", member="late-made-2") == "waits"
+    script.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert script.join("new", "foo") == "COORDINATOR_NOT_AVAILABLE"
+    assert script.coordinator.describe("g", 0).group_state == "PreparingRebalance"
+    assert script.take("late") == "waits"
+    script.wait(60_000)
+    assert script.take("late") == "late-made-2@2 range leads"
+
+
+def test_a_downgrade_that_cannot_be_written_keeps_the_timers_of_the_other_members() -> None:
+    """The timers of members that stayed were stopped for the downgrade and not set again when it failed."""
+    script = Script(foo=4)
+    member = mixed_group(script)
+    script.wait(1_000)
+    script.join("newer", "foo")
+    assert script.classic_beat("old", member, 2) == "REBALANCE_IN_PROGRESS"  # it has 60 seconds to join again
+    script.leave("newer")
+    script.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert script.leave("new") == "COORDINATOR_NOT_AVAILABLE"
+    assert script.coordinator.groups["g"].group_type == "consumer"
+    assert script.timers["consumer-join", "g", member] == script.now_ms + 60_000
+
+
+def test_a_classic_group_that_cannot_be_written_leaves_the_empty_consumer_group() -> None:
+    script = Script(foo=4)
+    script.join("a", "foo")
+    script.leave("a")
+    before = script.coordinator.groups["g"]
+    script.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert script.classic_join("old", "foo", version=3) == "COORDINATOR_NOT_AVAILABLE"
+    assert script.coordinator.groups["g"] is before
+    script.wait(1_000)
+    assert script.join("a", "foo") == "a@4 foo:0,1,2,3"
+
+
+def test_a_protocol_that_a_classic_member_lists_twice_counts_once_after_a_downgrade() -> None:
+    """It counted as two members that support the protocol, so that the group had no protocol in common."""
+    script = Script(foo=4)
+    member = mixed_group(script)
+    assert script.classic_join("old", "foo", member=member, protocols=["range", "range"]) == f"{member}@2 range"
+    assert script.leave("new") == "new@-1"
+    assert script.classic_join("old", "foo", member=member) == f"{member}@3 range leads"
 
 
 def test_a_silent_classic_member_goes_by_its_own_session() -> None:
@@ -289,6 +350,18 @@ def test_an_empty_group_changes_its_kind_without_ceremony() -> None:
     script.restart()
     assert script.join("b", "foo") == "b@2 foo:0,1,2,3"
     assert script.written[0] == "classic gone"
+
+
+def test_a_new_classic_group_whose_only_member_left_counts_as_empty() -> None:
+    """It still waits for more members; the upgrade broke an invariant, and the coordinator went offline."""
+    script = Script(foo=4)
+    member = script.classic_join("old", "foo").removeprefix("MEMBER_ID_REQUIRED ")
+    assert script.classic_join("old", "foo", member=member) == "waits"
+    script.classic_leave("leaving", member)
+    assert script.coordinator.groups["g"].state_name == "PreparingRebalance"
+    assert script.join("new", "foo") == "new@2 foo:0,1,2,3"
+    script.wait(10_000)
+    assert script.beat("new", 2) == "new@2"
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from runnel.machines.group.record.classic import GroupMetadataKey, GroupMetadataMember, GroupMetadataValue
-from runnel.machines.group.record.consumer import (
+from tailrace.machines.group.record.classic import GroupMetadataKey, GroupMetadataMember, GroupMetadataValue
+from tailrace.machines.group.record.consumer import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -24,16 +24,17 @@ from runnel.machines.group.record.consumer import (
     ConsumerGroupPartitionMetadataValue,
     CurrentAssignmentTopicPartitions,
 )
-from runnel.machines.group.record.format import RECORD_TYPES, decode_record, encode_record
-from runnel.machines.group.record.offset import (
+from tailrace.machines.group.record.format import RECORD_TYPES, decode_record, encode_record
+from tailrace.machines.group.record.offset import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from runnel.machines.log_record import CorruptRecord, Record, UnknownRecord
-from runnel.machines.log_replay import newest
-from runnel.protocol import codec, reference
+from tailrace.machines.log_record import CorruptRecord, Record, UnknownRecord
+from tailrace.machines.log_replay import newest
+from tailrace.protocol import codec, reference
+from tailrace.protocol.message import Message
 
 KAFKA_RECORDS = [
     (bytes.fromhex(key), None if value is None else bytes.fromhex(value))
@@ -204,7 +205,7 @@ def test_an_offset_in_every_version_of_its_record() -> None:
 
 
 @pytest.mark.parametrize("types", RECORD_TYPES.values(), ids=lambda types: types[0].__name__)
-def test_both_codecs_agree_on_every_version(types: tuple[type, type]) -> None:
+def test_both_codecs_agree_on_every_version(types: tuple[type[Message], type[Message]]) -> None:
     for cls in types:
         for version in cls.SCHEMA.versions:
             data = reference.encode(cls(), version)

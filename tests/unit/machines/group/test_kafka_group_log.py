@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from runnel.machines.group.classic_setting import ClassicGroupSetting
-from runnel.machines.group.coordinator import GroupCoordinator
-from runnel.machines.group.offset_coordinator import OffsetSetting
-from runnel.machines.group.record.format import decode_record
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.group import HeartbeatRequest, SyncGroupRequest
-from runnel.protocol.messages.group_offset import OffsetFetchRequestGroup
+from tailrace.machines.group.classic.setting import ClassicGroupSetting
+from tailrace.machines.group.coordinator import GroupCoordinator
+from tailrace.machines.group.offset.coordinator import OffsetSetting
+from tailrace.machines.group.record.format import decode_record
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.group import HeartbeatRequest, HeartbeatResponse, SyncGroupRequest, SyncGroupResponse
+from tailrace.protocol.messages.group_offset import OffsetFetchRequestGroup
 
 NOW_MS = 1_794_730_900_000
 
@@ -56,7 +56,9 @@ def test_the_static_member_goes_on_where_kafka_left_it() -> None:
         group_id="classic-group", generation_id=1, member_id=member.member_id, group_instance_id="i1"
     )
     (reply,) = machine.decide_heartbeat(NOW_MS, "beat", beat).replies
+    assert isinstance(reply.response, HeartbeatResponse)
     assert reply.response.error_code == ErrorCode.NONE
     sync = SyncGroupRequest(group_id="classic-group", generation_id=1, member_id=member.member_id)
     (reply,) = machine.decide_sync(NOW_MS, "sync", sync).replies
+    assert isinstance(reply.response, SyncGroupResponse)
     assert b"page_views" in reply.response.assignment

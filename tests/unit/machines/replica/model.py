@@ -3,9 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from runnel.machines.replica.epoch import find_divergence
-from runnel.machines.replica.follower import decide_truncation, next_position
-from runnel.machines.replica.leader import LeaderReplica
+from tailrace.machines.replica.epoch import find_divergence
+from tailrace.machines.replica.follower import decide_truncation, next_position
+from tailrace.machines.replica.leader import LeaderReplica
 
 LAG_MAX_MS = 1_000
 

@@ -3,9 +3,9 @@
 import pytest
 from tests.unit.machines.replica.model import ModelLog
 
-from runnel.machines.replica.epoch import EpochEnd
-from runnel.machines.replica.follower import Reaction, Reset, decide_reset, decide_truncation, react
-from runnel.protocol.errors import ErrorCode
+from tailrace.machines.replica.epoch import EpochEnd
+from tailrace.machines.replica.follower import Reaction, Reset, decide_reset, decide_truncation, react
+from tailrace.protocol.errors import ErrorCode
 
 LOG = ModelLog([(0, "a"), (0, "b"), (2, "c"), (5, "d"), (5, "e")])
 

@@ -1,7 +1,7 @@
 """A follower names only what changed since its last request."""
 
-from runnel.machines.fetch_session import FetchPartition, FetchSessions
-from runnel.machines.replica.session import FollowerSession
+from tailrace.machines.fetch_session import FetchPartition, FetchSessions
+from tailrace.machines.replica.session import FollowerSession
 
 
 def begun(**wanted: int) -> FollowerSession[str, int]:
@@ -55,7 +55,7 @@ def test_after_a_reset_everything_is_named_again() -> None:
 
 
 def test_the_leaders_side_agrees() -> None:
-    """Both sides of KIP-227 are Runnel's: what the leader remembers is what the follower wants."""
+    """Both sides of KIP-227 are Tailrace's: what the leader remembers is what the follower wants."""
     leader = FetchSessions(10, 1000, lambda: 5)
     session: FollowerSession[tuple[str, int], int] = FollowerSession()
     before: dict[tuple[str, int], int] = {}

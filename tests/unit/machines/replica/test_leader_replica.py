@@ -1,6 +1,9 @@
 """A leader's view of its followers."""
 
+import pytest
 from tests.unit.machines.replica.model import LAG_MAX_MS, ModelBroker, always
+
+from tailrace.base.invariant import InvariantError
 
 
 def test_the_high_watermark_is_the_smallest_end_in_the_isr() -> None:
@@ -97,3 +100,25 @@ def test_an_isr_needs_a_look_unless_all_replicas_are_in_it_and_have_everything()
     machine.on_isr((1, 2))
     machine.on_assignment((1,))
     assert not machine.is_complete(1)
+
+
+# --- what would be a bug
+
+
+def test_a_follower_is_never_ahead_of_its_leader_nor_outside_the_replicas() -> None:
+    leader = ModelBroker(1).lead(0, (1, 2), (1, 2))
+    for follower_id, fetch_offset in ((2, 6), (3, 5)):
+        with pytest.raises(InvariantError):
+            leader.on_fetch(follower_id, 1, fetch_offset, 0, 5, 0)
+
+
+def test_an_isr_is_proposed_once_with_its_leader_and_of_replicas_only() -> None:
+    leader = ModelBroker(1).lead(0, (1, 2), (1, 2))
+    for isr in ((2,), (1, 3)):
+        with pytest.raises(InvariantError):
+            leader.begin(isr)
+    with pytest.raises(InvariantError):
+        leader.give_up()
+    leader.begin((1,))
+    with pytest.raises(InvariantError):
+        leader.begin((1, 2))

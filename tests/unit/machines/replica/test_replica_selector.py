@@ -2,8 +2,8 @@
 
 import pytest
 
-from runnel.machines.replica.leader import Progress
-from runnel.machines.replica.selector import Candidate, select_nearest
+from tailrace.machines.replica.leader import Progress
+from tailrace.machines.replica.selector import Candidate, select_nearest
 
 CANDIDATES = [
     Candidate(2, "b", Progress(end_offset=10, log_start_offset=0)),

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.machines.replica.model import LAG_MAX_MS, ModelBroker, always
 
-from runnel.machines.replica.epoch import EpochEnd, end_of_epoch
-from runnel.machines.replica.follower import next_position
+from tailrace.machines.replica.epoch import EpochEnd, end_of_epoch
+from tailrace.machines.replica.follower import next_position
 
 # --- KIP-101
 

@@ -11,7 +11,7 @@ from tests.unit.machines.transaction.transaction_script import (
     TransactionScript,
 )
 
-from runnel.machines.transaction.state import (
+from tailrace.machines.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
@@ -20,9 +20,9 @@ from runnel.machines.transaction.state import (
     PREPARE_COMMIT,
     TransactionState,
 )
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, PRODUCER_EPOCH_MAX, Identity
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.transaction import EndTxnResponse
+from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, PRODUCER_EPOCH_MAX, Identity
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.transaction import EndTxnResponse
 
 EPOCH = 5
 CURRENT = Identity(FIRST_PRODUCER_ID, EPOCH)

@@ -13,11 +13,11 @@ from tests.unit.machines.transaction.transaction_script import (
     TransactionScript,
 )
 
-from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_ABORT
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, PRODUCER_EPOCH_MAX, Identity
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.producer import InitProducerIdResponse
+from tailrace.machines.transaction.setting import TransactionSetting
+from tailrace.machines.transaction.state import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_ABORT
+from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, PRODUCER_EPOCH_MAX, Identity
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.producer import InitProducerIdResponse
 
 LAST_USABLE_EPOCH = PRODUCER_EPOCH_MAX - 1
 
@@ -61,7 +61,7 @@ def test_a_new_producer_aborts_what_the_old_one_left_open() -> None:
     assert script.init() == refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert script.take_transactions() == [replace(opened, state=PREPARE_ABORT, producer_epoch=1)]
     [markers] = script.take_markers()
-    assert (markers.producer_epoch, markers.is_commit, markers.partitions) == (1, False, {ORDERS})
+    assert (markers.producer_epoch, markers.is_commit, markers.partitions) == (1, False, frozenset({ORDERS}))
     assert script.init() == refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     script.confirm(markers, [ORDERS])
     assert script.begin() == (FIRST_PRODUCER_ID, 2)

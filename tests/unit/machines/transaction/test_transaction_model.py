@@ -13,18 +13,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.unit.machines.transaction.transaction_partition import ModelPartition
 from tests.unit.machines.transaction.transaction_script import ID, ORDERS, TIMEOUT_MS, TOTALS, TransactionScript
 
-from runnel.machines.transaction.coordinator import TransactionCoordinator
-from runnel.machines.transaction.decision import EndMarkers
-from runnel.machines.transaction.record import TRANSACTION_RECORDS
-from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import EMPTY, ONGOING, PREPARED
-from runnel.machines.transaction.transaction import (
+from tailrace.machines.transaction.coordinator import TransactionCoordinator
+from tailrace.machines.transaction.decision import EndMarkers
+from tailrace.machines.transaction.record import TRANSACTION_RECORDS
+from tailrace.machines.transaction.setting import TransactionSetting
+from tailrace.machines.transaction.state import EMPTY, ONGOING, PREPARED
+from tailrace.machines.transaction.transaction import (
     CLIENT_VERSION_1,
     CLIENT_VERSION_2,
     PRODUCER_EPOCH_MAX,
     Identity,
 )
-from runnel.protocol.errors import ErrorCode
+from tailrace.protocol.errors import ErrorCode
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.machines.transaction.transaction_script import BEGUN, ID, ORDERS, START_MS, TransactionScript
 
-from runnel.machines.log_record import CorruptRecord, UnknownRecord
-from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
-from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_COMMIT, STORED_STATES
-from runnel.machines.transaction.transaction import (
+from tailrace.machines.log_record import CorruptRecord, UnknownRecord
+from tailrace.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
+from tailrace.machines.transaction.setting import TransactionSetting
+from tailrace.machines.transaction.state import COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_COMMIT, STORED_STATES
+from tailrace.machines.transaction.transaction import (
     CLIENT_VERSION_1,
     CLIENT_VERSION_2,
     PRODUCER_EPOCH_MAX,
@@ -24,8 +24,8 @@ from runnel.machines.transaction.transaction import (
     Identity,
     Transaction,
 )
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.transaction import EndTxnResponse
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.transaction import EndTxnResponse
 
 GROUP_PARTITION = ("__consumer_offsets", 0)
 KEY = bytes.fromhex("0000 000b 636f70792d6f7264657273")

@@ -1,14 +1,10 @@
 """The table of states, cell by cell."""
 
-from pathlib import Path
-
 import pytest
 from tests.unit.machines.transaction.transaction_script import BEGUN, START_MS
 
-from runnel.base.invariant import InvariantError
-from runnel.machines.transaction.state import STORED_STATES, TRANSITIONS, TransactionState, may_follow
-
-DESIGN = Path(__file__).parents[4] / "docs" / "DESIGN.md"
+from tailrace.base.invariant import InvariantError
+from tailrace.machines.transaction.state import STORED_STATES, TRANSITIONS, TransactionState, may_follow
 
 # Kafka's table, without the states that it has in memory only: who may follow whom.
 GRID = """
@@ -58,10 +54,3 @@ def test_states_have_kafkas_numbers_and_names() -> None:
         "PrepareEpochFence": 7,
     }
     assert set(TRANSITIONS) == STORED_STATES
-
-
-def test_the_table_is_in_the_documentation() -> None:
-    text = DESIGN.read_text()
-    for before, following in TRANSITIONS.items():
-        for after, reason in following.items():
-            assert f"| {before.title} | {after.title} | {reason} |" in text

@@ -11,13 +11,13 @@ from tests.unit.machines.transaction.transaction_script import (
     TransactionScript,
 )
 
-from runnel.config.unit import HOUR_MS, MINUTE_MS
-from runnel.machines.transaction.record import TransactionRecord
-from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import COMPLETE_ABORT, ONGOING, PREPARE_ABORT
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, PRODUCER_EPOCH_MAX, Identity
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.transaction import EndTxnResponse
+from tailrace.config.unit import HOUR_MS, MINUTE_MS
+from tailrace.machines.transaction.record import TransactionRecord
+from tailrace.machines.transaction.setting import TransactionSetting
+from tailrace.machines.transaction.state import COMPLETE_ABORT, ONGOING, PREPARE_ABORT
+from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, PRODUCER_EPOCH_MAX, Identity
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.transaction import EndTxnResponse
 
 SETTING = TransactionSetting()
 SHORT = TransactionSetting(expiration_ms=HOUR_MS, expiry_interval_ms=10 * MINUTE_MS, is_two_phase_enabled=True)

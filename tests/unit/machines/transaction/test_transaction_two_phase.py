@@ -11,17 +11,17 @@ from tests.unit.machines.transaction.transaction_script import (
     TransactionScript,
 )
 
-from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import COMPLETE_ABORT, COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT
-from runnel.machines.transaction.transaction import (
+from tailrace.machines.transaction.setting import TransactionSetting
+from tailrace.machines.transaction.state import COMPLETE_ABORT, COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT
+from tailrace.machines.transaction.transaction import (
     CLIENT_VERSION_1,
     PRODUCER_EPOCH_MAX,
     TWO_PHASE_TIMEOUT_MS,
     Identity,
 )
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.producer import InitProducerIdResponse
-from runnel.protocol.messages.transaction import EndTxnResponse
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.producer import InitProducerIdResponse
+from tailrace.protocol.messages.transaction import EndTxnResponse
 
 LAST_USABLE_EPOCH = PRODUCER_EPOCH_MAX - 1
 

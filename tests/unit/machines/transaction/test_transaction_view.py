@@ -11,9 +11,9 @@ from tests.unit.machines.transaction.transaction_script import (
     TransactionScript,
 )
 
-from runnel.machines.transaction.view import unknown_states
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.messages.transaction_admin import (
+from tailrace.machines.transaction.view import unknown_states
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.messages.transaction_admin import (
     DescribeTransactionsResponseTopic,
     DescribeTransactionsResponseTransaction,
     ListTransactionsRequest,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.now import now
 from tests.unit.machines.transaction.transaction_script import (
     BEGUN,
     FIRST_PRODUCER_ID,
@@ -14,12 +15,12 @@ from tests.unit.machines.transaction.transaction_script import (
     TransactionScript,
 )
 
-from runnel.machines.transaction.decision import EndMarkers
-from runnel.machines.transaction.state import TransactionState
-from runnel.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.messages.producer import InitProducerIdResponse
-from runnel.protocol.messages.transaction import EndTxnResponse
+from tailrace.machines.transaction.decision import EndMarkers
+from tailrace.machines.transaction.state import TransactionState
+from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, Identity
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.messages.producer import InitProducerIdResponse
+from tailrace.protocol.messages.transaction import EndTxnResponse
 
 
 def test_the_second_generation_gets_an_epoch_for_each_transaction() -> None:
@@ -165,7 +166,7 @@ def test_news_of_an_earlier_end_do_not_end_the_next_one() -> None:
     script.add(identity, ORDERS, client_version=CLIENT_VERSION_1)
     script.end(identity, commit=True, version=4)
     script.confirm(first, [ORDERS])
-    assert script.transaction.state is TransactionState.PREPARE_COMMIT
+    assert now(script.transaction.state) is TransactionState.PREPARE_COMMIT
     script.write_markers()
     assert script.transaction.state is TransactionState.COMPLETE_COMMIT
 
@@ -189,7 +190,7 @@ def test_a_completion_that_cannot_be_written_is_tried_again() -> None:
     script.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     script.write_markers()
     script.pass_time(5_000)
-    assert script.transaction.state is TransactionState.PREPARE_COMMIT
+    assert now(script.transaction.state) is TransactionState.PREPARE_COMMIT
     script.append_error = None
     script.pass_time(1_000)
     assert script.transaction.state is TransactionState.COMPLETE_COMMIT

@@ -1,12 +1,12 @@
 """Partitions for the model of transactions: the real producer state, over a log that is only counted."""
 
-from runnel.machines.transaction.decision import EndMarkers
-from runnel.machines.transaction.transaction import Identity
-from runnel.protocol.errors import ApiError
-from runnel.records.batch import BatchHeader, read_header
-from runnel.records.builder import BatchBuilder
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from runnel.storage.producer_state import NO_TRANSACTION, ProducerState
+from tailrace.machines.transaction.decision import EndMarkers
+from tailrace.machines.transaction.transaction import Identity
+from tailrace.protocol.errors import ApiError
+from tailrace.records.batch import BatchHeader, read_header
+from tailrace.records.builder import BatchBuilder
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.storage.producer_state import NO_TRANSACTION, ProducerState
 
 NEVER_MS = 2**62
 

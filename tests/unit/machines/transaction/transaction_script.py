@@ -7,15 +7,15 @@ was written is committed, which happens at once here.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from runnel.machines.transaction.coordinator import TransactionCoordinator
-from runnel.machines.transaction.decision import EndMarkers, TransactionDecision
-from runnel.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
-from runnel.machines.transaction.setting import TransactionSetting
-from runnel.machines.transaction.state import TransactionState
-from runnel.machines.transaction.transaction import CLIENT_VERSION_2, Identity, Transaction
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
-from runnel.protocol.messages.transaction import (
+from tailrace.machines.transaction.coordinator import TransactionCoordinator
+from tailrace.machines.transaction.decision import EndMarkers, TransactionDecision
+from tailrace.machines.transaction.record import TRANSACTION_RECORDS, TransactionRecord
+from tailrace.machines.transaction.setting import TransactionSetting
+from tailrace.machines.transaction.state import TransactionState
+from tailrace.machines.transaction.transaction import CLIENT_VERSION_2, Identity, Transaction
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
+from tailrace.protocol.messages.transaction import (
     AddPartitionsToTxnResponseTransaction,
     EndTxnRequest,
     EndTxnResponse,

@@ -7,13 +7,13 @@ from typing import Any
 from tests.unit.sample import BrokerInMemory
 from tests.unit.server.handlers.peer import Peer, peer
 
-from runnel.protocol.messages.group import (
+from tailrace.protocol.messages.group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from runnel.protocol.messages.group_offset import (
+from tailrace.protocol.messages.group_offset import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
@@ -23,7 +23,7 @@ from runnel.protocol.messages.group_offset import (
 async def coordinator(machine: BrokerInMemory | None = None, **settings: str) -> AsyncIterator[Peer]:
     """A broker that coordinates, without a wait for more members."""
     options = {"group_initial_rebalance_delay_ms": "0", "offsets_topic_num_partitions": "3", **settings}
-    async with peer(machine, **options) as client:
+    async with peer(machine, intercept=None, **options) as client:
         await client.broker.groups.make_topic()
         await client.broker.groups.loaded()
         yield client

@@ -1,27 +1,28 @@
 """A client of the dispatcher: real frames in, real frames out, and no socket in between."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import UUID
 
 from tests.unit.sample import LISTENER, BrokerInMemory
 
-from runnel.protocol.frame import decode_response, encode_request
-from runnel.protocol.message import Message
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from runnel.protocol.messages.produce import (
+from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponsePartition,
 )
-from runnel.protocol.messages.topic import CreateTopicsRequest, CreateTopicsRequestConfig, CreateTopicsRequestTopic
-from runnel.protocol.registry import response_type
-from runnel.runtime.broker import Broker
-from runnel.server import handlers  # noqa: F401 - fills the registry of APIs
-from runnel.server.connection import Connection
-from runnel.server.dispatch import Dispatcher, Intercept
+from tailrace.protocol.messages.topic import CreateTopicsRequest, CreateTopicsRequestConfig, CreateTopicsRequestTopic
+from tailrace.protocol.registry import response_type
+from tailrace.runtime.broker import Broker
+from tailrace.server.connection import Connection
+from tailrace.server.dispatch import Dispatcher, Intercept
+from tailrace.server.quota.pause import Pause
+from tailrace.server.security.authorization import make_authorization
 
 
 class Line:
@@ -30,11 +31,19 @@ class Line:
     def __init__(self) -> None:
         self.listener_name = LISTENER
         self.host = self.local_host = "127.0.0.1"
+        self.peer = "127.0.0.1:50000"
         self.principal = "User:ANONYMOUS"
+        self.security_protocol = "PLAINTEXT"
+        self.session = None
+        self.is_token_authenticated = False
         self.client_software = ""
         self.reply_bytes_max = 2**31 - 1
         self.notes: list[str] = []
+        self.pauses: list[Pause] = []
         self.interrupts: list[Callable[[], None]] = []
+
+    def pause(self, pause: Pause) -> None:
+        self.pauses.append(pause)
 
     def note_once(self, text: str) -> None:
         self.notes.append(text)
@@ -50,7 +59,7 @@ class Peer:
         self.broker = broker
         self.machine = machine
         self.line = Line()
-        self._dispatcher = Dispatcher(broker, intercept)
+        self._dispatcher = Dispatcher(broker, intercept, make_authorization(broker))
         self._correlation_id = 0
 
     async def serve(self, frame: bytes) -> bytes | None:
@@ -107,7 +116,7 @@ async def peer(
         yield Peer(broker, machine, intercept)
 
 
-def produce_request(batches: dict[tuple[str, int], bytes | bytearray | None], acks: int = -1) -> ProduceRequest:
+def produce_request(batches: Mapping[tuple[str, int], bytes | bytearray | None], acks: int = -1) -> ProduceRequest:
     """One batch for each partition, by topic name."""
     topics: dict[str, ProduceRequestTopic] = {}
     for (name, index), batch in batches.items():

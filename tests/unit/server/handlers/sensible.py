@@ -3,12 +3,12 @@
 from uuid import UUID
 
 from tests.unit.sample import make_batch
-from tests.unit.server.handlers import sensible_transaction  # noqa: F401  enters its requests
+from tests.unit.server.handlers import sensible_security, sensible_transaction  # noqa: F401  enter their requests
 from tests.unit.server.handlers.sensible_about import BUILDERS, About, builds
 
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.message import Message
-from runnel.protocol.messages import (
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages import (
     api_versions,
     cluster,
     config,

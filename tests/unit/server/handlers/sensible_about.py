@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.message import Message
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.message import Message
 
 
 class About(NamedTuple):

@@ -5,9 +5,9 @@ from uuid import UUID
 from tests.unit.server.handlers.peer import Peer
 from tests.unit.server.handlers.sensible_about import About, builds
 
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.message import Message
-from runnel.protocol.messages import producer, transaction, transaction_admin, transaction_marker
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.message import Message
+from tailrace.protocol.messages import producer, transaction, transaction_admin, transaction_marker
 
 _GROUP = "offsets"  # of `sensible`
 _OWNERS = [

@@ -1,23 +1,24 @@
 """ApiVersions, DescribeCluster, DescribeLogDirs, FindCoordinator and InitProducerId."""
 
 import struct
+from pathlib import Path
 
 import pytest
 from tests.unit.sample import make_batch
 from tests.unit.server.handlers.peer import peer
 
-from runnel.protocol.errors import ErrorCode, RemoteProtocolError
-from runnel.protocol.frame import decode_response
-from runnel.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from runnel.protocol.messages.cluster import (
+from tailrace.protocol.errors import ErrorCode, RemoteProtocolError
+from tailrace.protocol.frame import decode_response
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsRequestTopic,
 )
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest
-from runnel.protocol.messages.producer import InitProducerIdRequest
-from runnel.server.api import APIS
-from runnel.storage.error import StorageError
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.producer import InitProducerIdRequest
+from tailrace.server.api import APIS
+from tailrace.storage.error import StorageError
 
 # --- ApiVersions
 
@@ -119,6 +120,13 @@ async def test_folders_and_what_is_in_them() -> None:
         assert found == {"/a": {("t", 0): 0, ("t", 2): 0}, "/b": {("t", 1): size}}
 
 
+async def test_folders_are_told_by_their_whole_path() -> None:
+    """A relative path was told as it stood in `log.dirs`, which means nothing on the client's machine."""
+    async with peer(log_dirs="data/a") as client:
+        (result,) = (await client.ask(DescribeLogDirsRequest(topics=None))).results
+        assert result.log_dir == str(Path.cwd() / "data/a")
+
+
 async def test_only_the_partitions_that_were_asked_for() -> None:
     async with peer() as client:
         await client.create("t", 3)
@@ -149,6 +157,7 @@ async def test_one_coordinator(version: int) -> None:
     async with peer() as client:
         response = await client.ask(FindCoordinatorRequest(key="g"), version)
         assert (response.error_code, response.node_id, response.host, response.port) == (0, 1, "broker.example", 9092)
+        assert response.error_message == ("NONE" if version else "")  # Kafka's text for success
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from tests.unit.server.handlers.peer import Peer, peer
 
-from runnel.config.alter import AlterOperation
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.config import (
+from tailrace.config.alter import AlterOperation
+from tailrace.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.config import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
@@ -99,7 +100,8 @@ async def test_the_broker_and_the_cluster_default() -> None:
         assert await value(client, BROKER, "1", "node.id") == ("1", STATIC_SOURCE)
         (read_only,) = (await describe(client, BROKER, "1", "num.partitions")).configs
         assert read_only.read_only
-        assert (await describe(client, BROKER, "")).configs == []
+        assert [config.name for config in (await describe(client, BROKER, "")).configs] == ["min.insync.replicas"]
+        assert (await describe(client, BROKER, "")).error_message == ""
         assert await adjust(client, BROKER, "", ("log.segment.bytes", SET, "3000000")) == (0, False)
         assert await value(client, BROKER, "", "log.segment.bytes") == ("3000000", CLUSTER_SOURCE)
 
@@ -293,3 +295,15 @@ async def test_a_group_option_must_lie_within_the_bounds_of_the_broker() -> None
         )
         assert (await describe(client, GROUP, "")).error_code == ErrorCode.INVALID_REQUEST
         assert (await client.ask(ListConfigResourcesRequest(resource_types=[GROUP]))).config_resources == []
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+async def test_configs_with_which_the_broker_could_not_start_are_not_stored(name: str) -> None:
+    """The broker refused an option of a listener that it does not have, after it had stored it."""
+    async with peer() as client:
+        bad = AlterConfigsRequestConfig(name="listener.name.nowhere.max.connections", value="5")
+        resource = AlterConfigsRequestResource(resource_type=BROKER, resource_name=name, configs=[bad])
+        answer = await client.ask(AlterConfigsRequest(resources=[resource]))
+        assert answer.responses[0].error_code == ErrorCode.INVALID_CONFIG
+        assert "nowhere is not one of the listeners" in answer.responses[0].error_message
+        assert client.broker.image.config(ConfigKind.BROKER, name or CLUSTER_DEFAULT) == {}

@@ -7,22 +7,22 @@ from tests.unit.sample import BrokerInMemory
 from tests.unit.server.handlers.member import coordinator, join, pass_time
 from tests.unit.server.handlers.peer import Peer, peer
 
-from runnel.config.alter import AlterOperation
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.api_versions import ApiVersionsRequest
-from runnel.protocol.messages.config import (
+from tailrace.config.alter import AlterOperation
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest
+from tailrace.protocol.messages.config import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from runnel.protocol.messages.consumer_group import (
+from tailrace.protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from runnel.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from runnel.protocol.messages.topic import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from tailrace.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from tailrace.protocol.messages.topic import CreatePartitionsRequest, CreatePartitionsRequestTopic
 
 GROUP_RESOURCE = 32
 
@@ -197,15 +197,17 @@ async def test_a_member_that_wants_more_than_a_batch_can_hold_is_refused_and_not
 
 async def test_the_feature_is_told_to_clients() -> None:
     async with peer() as client:
-        said = {"client_software_name": "a", "client_software_version": "1"}
-        reply = await client.ask(ApiVersionsRequest(**said), 4)
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        reply = await client.ask(request, 4)
         assert [(one.name, one.min_version, one.max_version) for one in reply.supported_features] == [
+            ("eligible.leader.replicas.version", 0, 1),
             ("group.version", 0, 1),
             ("transaction.version", 0, 2),
         ]
         assert reply.finalized_features_epoch == 0
         assert [(one.name, one.max_version_level) for one in reply.finalized_features] == [
+            ("eligible.leader.replicas.version", 1),
             ("group.version", 1),
             ("transaction.version", 2),
         ]
-        assert (await client.ask(ApiVersionsRequest(**said), 3)).supported_features == []
+        assert (await client.ask(request, 3)).supported_features == []

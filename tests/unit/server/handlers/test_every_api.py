@@ -22,14 +22,15 @@ from tests.unit.server.handlers.sensible import GROUP, commit, sensible
 from tests.unit.server.handlers.sensible_about import BUILDERS
 from tests.unit.server.handlers.sensible_transaction import begin_transactions
 
-from runnel.protocol.api_key import ApiKey
-from runnel.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
-from runnel.protocol.frame import RequestHeader, decode_response, encode_response
-from runnel.protocol.message import Message
-from runnel.protocol.registry import response_type
-from runnel.server.api import APIS
-from runnel.server.connection import ConnectionClosed
-from runnel.server.context import RequestContext
+from tailrace.protocol.api_key import ApiKey
+from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
+from tailrace.protocol.frame import RequestHeader, decode_response, encode_response
+from tailrace.protocol.message import Message
+from tailrace.protocol.registry import response_type
+from tailrace.server.connection import ConnectionClosed
+from tailrace.server.context import RequestContext
+from tailrace.server.handlers import APIS
+from tailrace.server.rejection_log import RejectionLog
 
 CASES = [
     pytest.param(key, version, id=f"{served.key.name}-v{version}")
@@ -51,6 +52,20 @@ WITHOUT_A_MEMBER: dict[object, int] = {
     # The partition is led by its first replica, and nobody has stopped a broker for good.
     (ApiKey.ELECT_LEADERS, 0): ErrorCode.ELECTION_NOT_NEEDED,
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    # Refused to every client, as Kafka does where security is off.
+    ApiKey.SASL_HANDSHAKE: ErrorCode.ILLEGAL_SASL_STATE,
+    ApiKey.SASL_AUTHENTICATE: ErrorCode.ILLEGAL_SASL_STATE,
+    ApiKey.DESCRIBE_ACLS: ErrorCode.SECURITY_DISABLED,
+    ApiKey.CREATE_ACLS: ErrorCode.SECURITY_DISABLED,
+    ApiKey.DELETE_ACLS: ErrorCode.SECURITY_DISABLED,
+    ApiKey.CREATE_DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ApiKey.RENEW_DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ErrorCode.RESOURCE_NOT_FOUND,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ErrorCode.RESOURCE_NOT_FOUND,
+    # The folder of another machine.
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ErrorCode.LOG_DIR_NOT_FOUND,
 }
 
 
@@ -76,7 +91,12 @@ class Desk:
             self.run(self.peer.ask(joining, version))
 
     def context(self, key: int, version: int) -> RequestContext:
-        return RequestContext(self.peer.broker, self.peer.line, RequestHeader(key, version, 1, "peer"))  # type: ignore[arg-type]
+        return RequestContext(
+            self.peer.broker,
+            self.peer.line,  # type: ignore[arg-type]
+            RequestHeader(key, version, 1, "peer"),
+            RejectionLog(),
+        )
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from typing import Any
 from tests.unit.sample import NOW_MS, make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
-from runnel.protocol.messages.offset import (
+from tailrace.protocol.messages.offset import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from runnel.records.batch import read_header
-from runnel.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from tailrace.records.batch import read_header
+from tailrace.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 
 LATEST = -1
 

@@ -1,6 +1,7 @@
 """Fetch: what is read, how much of it, and how long it waits."""
 
 import asyncio
+from dataclasses import replace
 from threading import current_thread, main_thread
 from typing import Any
 from uuid import UUID
@@ -10,21 +11,21 @@ from tests.settled import settled
 from tests.unit.sample import make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.fetch import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
     FetchRequestReplicaState,
     FetchRequestTopic,
 )
-from runnel.protocol.messages.offset import (
+from tailrace.protocol.messages.offset import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
-from runnel.protocol.messages.topic import DeleteTopicsRequest
-from runnel.records.batch import HEADER_SIZE
-from runnel.server.handlers import fetch as fetch_module
+from tailrace.protocol.messages.topic import DeleteTopicsRequest
+from tailrace.records.batch import HEADER_SIZE
+from tailrace.server.handlers import fetch_read
 
 VALUE = b"v" * 100
 SIZE = len(make_batch(VALUE))
@@ -140,7 +141,8 @@ async def test_a_reader_whose_log_differs_is_told_where() -> None:
 async def test_a_reader_that_followed_another_leader_is_told_where_its_epoch_ended() -> None:
     async with peer() as client:
         await fill(client, 2)
-        client.broker.replicas.get("t", 0).leader_epoch = 1
+        leader = client.broker.replicas.get("t", 0)
+        leader.role = replace(leader.role, leader_epoch=1)
         await client.produce(make_batch(VALUE))
         request = fetch_request({("t", 0): 3})
         request.topics[0].partitions[0].last_fetched_epoch = 0
@@ -356,7 +358,7 @@ async def test_a_connection_that_ends_wakes_its_fetch() -> None:
 
 
 async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_module, "FETCH_WAIT_MS_MAX", 1)
+    monkeypatch.setattr(fetch_read, "FETCH_WAIT_MS_MAX", 1)
     async with peer() as client:
         await fill(client, 1)
         async with asyncio.timeout(30):

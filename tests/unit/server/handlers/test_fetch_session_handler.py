@@ -8,14 +8,14 @@ from tests.settled import settled
 from tests.unit.sample import NOW_MS, make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.fetch import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
     FetchRequestPartition,
     FetchRequestTopic,
 )
-from runnel.protocol.messages.topic import DeleteTopicsRequest
+from tailrace.protocol.messages.topic import DeleteTopicsRequest
 
 LONG_MS = 60_000
 

@@ -11,8 +11,8 @@ from tests.settled import settled
 from tests.unit.sample import make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_request
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.produce import ProduceResponsePartition
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.produce import ProduceResponsePartition
 
 
 class Disk:
@@ -42,7 +42,7 @@ class Disk:
 async def flushing_peer(**configs: str) -> AsyncIterator[tuple[Peer, Disk]]:
     """A client, a topic that wants flushes, and its disk."""
     async with peer() as client:
-        await client.create(**{"flush_messages": "1", **configs})
+        await client.create("t", 1, **{"flush_messages": "1", **configs})
         await client.produce(make_batch(b"first"))
         disk = Disk()
         client.machine.fs.hook = disk.hook
@@ -54,7 +54,7 @@ async def flushing_peer(**configs: str) -> AsyncIterator[tuple[Peer, Disk]]:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  it becomes true in a worker thread
+        while not condition():
             await asyncio.sleep(0.001)
 
 

@@ -7,17 +7,17 @@ from tests.settled import settled
 from tests.unit.server.handlers.member import coordinator, enter, join, pass_time
 from tests.unit.server.handlers.peer import peer
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest
-from runnel.protocol.messages.group import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.group import (
     HeartbeatRequest,
     LeaveGroupRequest,
     LeaveGroupRequestMember,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from runnel.protocol.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
-from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
+from tailrace.protocol.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
+from tailrace.runtime.coordinator.topic import OFFSETS_TOPIC, partition_for
 
 # --- FindCoordinator and the topic
 

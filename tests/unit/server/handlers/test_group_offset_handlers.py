@@ -6,9 +6,9 @@ from tests.unit.server.handlers.member import coordinator, enter, fetch_old, pas
 from tests.unit.server.handlers.peer import peer
 from tests.unit.server.handlers.sensible import commit
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from runnel.protocol.messages.group_offset import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from tailrace.protocol.messages.group_offset import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -16,7 +16,7 @@ from runnel.protocol.messages.group_offset import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from runnel.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from tailrace.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
 
 # --- offsets
 

@@ -11,20 +11,20 @@ from tests.unit.server.handlers.member import coordinator, enter, fetch_old, joi
 from tests.unit.server.handlers.peer import peer
 from tests.unit.server.handlers.sensible import commit
 
-from runnel.machines.group.classic_coordinator import ClassicCoordinator
-from runnel.machines.group.decision import Decision
-from runnel.machines.group.record.format import decode_record
-from runnel.machines.group.record.offset import OffsetCommitKey, OffsetCommitValue
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest
-from runnel.protocol.messages.group import (
+from tailrace.machines.group.classic.coordinator import ClassicCoordinator
+from tailrace.machines.group.decision import Decision
+from tailrace.machines.group.record.format import decode_record
+from tailrace.machines.group.record.offset import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.group import (
     HeartbeatRequest,
 )
-from runnel.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from runnel.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from runnel.records.record import read_batches, read_records
-from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
-from runnel.storage.error import StorageError
+from tailrace.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from tailrace.protocol.messages.topic import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from tailrace.records.record import read_batches, read_records
+from tailrace.runtime.coordinator.topic import OFFSETS_TOPIC, partition_for
+from tailrace.storage.error import StorageError
 
 # --- restarts and failures
 
@@ -150,7 +150,7 @@ async def test_a_log_that_cannot_be_read_keeps_its_groups_away(caplog: pytest.Lo
         partition.log.locate = fail  # type: ignore[method-assign,assignment]
         await client.broker.groups.loaded()
         assert (await client.ask(fetch_old(), 7)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert "its coordinator stays unavailable" in logged(caplog)
+        assert "its coordinator goes offline" in logged(caplog)
 
 
 async def test_a_bug_in_a_timer_costs_no_other(

@@ -4,8 +4,8 @@ import pytest
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.offset import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.offset import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
@@ -16,7 +16,7 @@ from runnel.protocol.messages.offset import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from runnel.storage.error import StorageError
+from tailrace.storage.error import StorageError
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 

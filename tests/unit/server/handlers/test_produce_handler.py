@@ -13,12 +13,12 @@ import pytest
 from tests.unit.sample import NOW_MS, make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_request
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.messages.topic import DeleteTopicsRequest
-from runnel.records.batch import HEADER, read_header, write_crc
-from runnel.records.compression import Compression
-from runnel.server.connection import ConnectionClosed
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from tailrace.protocol.messages.topic import DeleteTopicsRequest
+from tailrace.records.batch import HEADER, read_header, write_crc
+from tailrace.records.compression import Compression
+from tailrace.server.connection import ConnectionClosed
 
 HOUR_MS = 3600 * 1000
 
@@ -313,7 +313,7 @@ async def test_a_topic_deleted_while_its_batch_is_checked_is_unknown(
         large = make_batch(random.Random(1).randbytes(30_000), compression=Compression.GZIP)
         request = produce_request({("other", 0): bytes(large), ("t", 0): bytes(large)})
         held = HeldExecutor()
-        monkeypatch.setattr(client.broker, "worker", held)
+        monkeypatch.setattr(client.broker.worker, "submit", held.submit)
         producing = asyncio.ensure_future(client.ask(request, 12))
         await held.has_work.wait()
         await Peer(client.broker, client.machine).ask(DeleteTopicsRequest(topic_names=["t"]), 5)
@@ -340,3 +340,31 @@ async def test_a_full_disk_is_a_storage_error_and_nothing_is_lost() -> None:
         client.machine.fs.hook = None
         assert (await client.produce(make_batch(b"b"))).base_offset == 1
         assert await stored(client) == [b"a", b"b"]
+
+
+# --- rejected batches
+
+
+async def test_a_rejected_batch_is_told_and_logged_with_its_partition(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the reply nor the log said for which partition a batch was corrupt, and the log said nothing at all."""
+    async with peer() as client:
+        await client.create("t", 2)
+        broken = make_batch(b"a")
+        broken[-1] ^= 1
+        reply = await client.produce(broken, index=1)
+        assert reply.error_code == ErrorCode.CORRUPT_MESSAGE
+        assert reply.error_message == "t-1: the checksum of the batch is wrong"
+        await client.produce(make_batch(b"a", timestamp=NOW_MS + 2 * HOUR_MS))
+        assert [record.getMessage() for record in caplog.records if record.name == "tailrace.server"] == [
+            "rejected a batch from 127.0.0.1:50000 to t-1: the checksum of the batch is wrong (CORRUPT_MESSAGE)",
+            "rejected a batch from 127.0.0.1:50000 to t-0: record 0: the timestamp is outside the allowed range "
+            "(INVALID_TIMESTAMP)",
+        ]
+
+
+async def test_a_batch_that_comes_to_the_wrong_broker_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """That is what happens whenever leaders change."""
+    async with peer() as client:
+        await client.create()
+        assert (await client.produce(make_batch(b"a"), index=7)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert not [record for record in caplog.records if record.name == "tailrace.server"]

@@ -1,17 +1,18 @@
 """Elections, moves and departures that clients ask for, in a cluster of several brokers."""
 
+from functools import partial
 from typing import Any
 
 from tests.unit.runtime.members import Members, members
 from tests.unit.sample import BrokerInMemory
 from tests.unit.server.handlers.peer import Peer
 
-from runnel.machines.controller.record import NO_BROKER
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.cluster import DescribeClusterRequest
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest
-from runnel.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from runnel.protocol.messages.reassignment import (
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.cluster import DescribeClusterRequest
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.messages.reassignment import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsRequestPartition,
     AlterPartitionReassignmentsRequestTopic,
@@ -21,7 +22,7 @@ from runnel.protocol.messages.reassignment import (
     ListPartitionReassignmentsRequestTopic,
     UnregisterBrokerRequest,
 )
-from runnel.protocol.messages.topic import (
+from tailrace.protocol.messages.topic import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DescribeTopicPartitionsRequest,
@@ -95,9 +96,13 @@ async def test_leaders_are_elected_on_request() -> None:
 async def test_an_unclean_election_on_request() -> None:
     async with members(1, 2, 3) as cluster:
         await cluster.create([2, 3])
+
+        def is_out(broker_id: int) -> bool:
+            return broker_id not in cluster.state().isr
+
         for broker_id in (3, 2):
             await cluster.kill(broker_id)
-            await cluster.until(lambda gone=broker_id: gone not in cluster.state().isr)
+            await cluster.until(partial(is_out, broker_id))
         await cluster.start(3)
         assert cluster.state().leader == NO_BROKER
         asked = ElectLeadersRequest(

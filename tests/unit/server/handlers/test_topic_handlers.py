@@ -10,11 +10,11 @@ from tests.logged import logged
 from tests.unit.sample import BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, peer
 
-from runnel.base.limits import PARTITIONS_PER_REQUEST_MAX
-from runnel.coordination.memory import MemoryStore
-from runnel.coordination.store import Operation
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.topic import (
+from tailrace.base.limits import PARTITIONS_PER_REQUEST_MAX
+from tailrace.coordination.memory import MemoryStore
+from tailrace.coordination.store import Operation
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.topic import (
     CreatePartitionsRequest,
     CreatePartitionsRequestAssignment,
     CreatePartitionsRequestTopic,
@@ -28,7 +28,7 @@ from runnel.protocol.messages.topic import (
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopic,
 )
-from runnel.storage.error import StorageError
+from tailrace.storage.error import StorageError
 
 NO_ID = UUID(int=0)
 

@@ -6,6 +6,7 @@ What producers are told when they are wrong is asked of Kafka, too, in `tests/cl
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,22 +14,22 @@ from tests.unit.sample import BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, peer, produce_request
 from tests.unit.server.transactor import STATE, PeerTransactor, read_committed
 
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.messages.coordinator import FindCoordinatorRequest
-from runnel.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from runnel.protocol.messages.producer import (
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from tailrace.protocol.messages.producer import (
     DescribeProducersRequest,
     DescribeProducersRequestTopic,
     InitProducerIdRequest,
 )
-from runnel.protocol.messages.transaction import (
+from tailrace.protocol.messages.transaction import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopic,
     AddPartitionsToTxnRequestTransaction,
 )
-from runnel.protocol.messages.transaction_admin import ListTransactionsRequest
-from runnel.runtime.transaction_verification import Codes, Question
-from runnel.server.context import Operation, RequestContext
+from tailrace.protocol.messages.transaction_admin import ListTransactionsRequest
+from tailrace.runtime.transaction.verification import Codes, Question
+from tailrace.server.context import Operation, RequestContext
 
 TIMEOUT_MS = 60_000
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -38,7 +39,7 @@ both_ends = pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "
 @asynccontextmanager
 async def desk(machine: BrokerInMemory | None = None, **settings: str) -> AsyncIterator[Peer]:
     """A broker that coordinates transactions, and has the topic `t`."""
-    async with peer(machine, transaction_state_log_num_partitions="3", **settings) as client:
+    async with peer(machine, intercept=None, transaction_state_log_num_partitions="3", **settings) as client:
         await client.broker.transactions.make_topic()
         await client.broker.transactions.loaded()
         if "t" not in client.broker.image.topics:
@@ -71,7 +72,7 @@ def pass_time(client: Peer, wait_ms: int) -> None:
 def hold_markers(client: Peer) -> None:
     """No partition takes a marker any more."""
     writer = client.broker.marker_writer
-    writer.write = lambda _topic, _index, _marker, heard: heard(ErrorCode.NOT_ENOUGH_REPLICAS)  # type: ignore[method-assign]
+    writer.write = lambda topic, index, marker, written: written(ErrorCode.NOT_ENOUGH_REPLICAS)  # type: ignore[method-assign]
 
 
 # --- the way of a transaction
@@ -271,7 +272,7 @@ async def test_two_phase_commit_has_to_be_enabled_and_allowed(monkeypatch: pytes
     async with desk(transaction_two_phase_commit_enable="false") as client:
         assert (await client.ask(request, 6)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     async with desk(transaction_two_phase_commit_enable="true") as client:
-        monkeypatch.setattr(RequestContext, "is_allowed", lambda _, operation, *__: operation is Operation.WRITE)
+        monkeypatch.setattr(RequestContext, "is_allowed", lambda _, operation, *__, **___: operation is Operation.WRITE)
         assert (await client.ask(request, 6)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -335,12 +336,13 @@ async def test_what_cannot_be_written_is_not_decided() -> None:
         producer = await begun(client)
         for index in range(3):
             state = client.broker.replicas.get(STATE, index)
-            state._min_isr = 2
+            state.role = replace(state.role, min_isr=2)
         assert await producer.end() is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await producer.add(1) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert await producer.state() == "Ongoing"
         for index in range(3):
-            client.broker.replicas.get(STATE, index)._min_isr = 1
+            state = client.broker.replicas.get(STATE, index)
+            state.role = replace(state.role, min_isr=1)
         assert await producer.end() is ErrorCode.NONE
         assert await producer.state() == "CompleteCommit"
 
@@ -376,5 +378,5 @@ async def test_only_what_may_be_seen_is_listed(monkeypatch: pytest.MonkeyPatch) 
     async with desk() as client:
         await begun(client)
         assert len((await client.ask(ListTransactionsRequest())).transaction_states) == 1
-        monkeypatch.setattr(RequestContext, "is_allowed", lambda *_: False)
+        monkeypatch.setattr(RequestContext, "is_allowed", lambda *_, **__: False)
         assert (await client.ask(ListTransactionsRequest())).transaction_states == []

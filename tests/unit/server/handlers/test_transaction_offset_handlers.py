@@ -15,19 +15,19 @@ from tests.unit.server.handlers.peer import Peer, peer
 from tests.unit.server.handlers.sensible import commit
 from tests.unit.server.handlers.sensible_transaction import transactional_commit
 
-from runnel.machines.log_replay import TransactionEnd
-from runnel.protocol.errors import ApiError, ErrorCode
-from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
-from runnel.protocol.messages.transaction import (
+from tailrace.machines.log_replay import TransactionEnd
+from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
+from tailrace.protocol.messages.transaction import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from runnel.records.record import read_batches, read_records
-from runnel.runtime import partition
-from runnel.runtime.coordinator_topic import OFFSETS_TOPIC, partition_for
+from tailrace.records.record import read_batches, read_records
+from tailrace.runtime.append import TransactionMarker
+from tailrace.runtime.coordinator.topic import OFFSETS_TOPIC, partition_for
 
 PARTITION_COUNT = 3
 coordinator = partial(group_coordinator, transaction_partition_verification_enable="false")
@@ -44,7 +44,7 @@ async def commit_in_transaction(client: Peer, topic_id: UUID, offset: int, *, ep
 def end(client: Peer, *, is_commit: bool, epoch: int = 0, version: int = 1) -> None:
     """Write the marker for the offsets of group g."""
     index = partition_for("g", PARTITION_COUNT)
-    marker = partition.TransactionMarker(PRODUCER, epoch, 0, version, is_commit)
+    marker = TransactionMarker(PRODUCER, epoch, 0, version, is_commit)
     where = client.broker.replicas.get(OFFSETS_TOPIC, index)
     client.broker.groups.end_transaction(
         index, TransactionEnd(PRODUCER, is_commit), lambda: where.append_marker(marker, client.machine.clock.time_ms)
@@ -267,7 +267,7 @@ async def test_a_transaction_takes_offsets_with_it(version: int, is_commit: bool
 async def wait_until_stable(client: Peer) -> None:
     """The coordinator answers before its markers are written."""
     async with asyncio.timeout(30):
-        while await committed(client, require_stable=True) == UNSTABLE:  # noqa: ASYNC110 - nothing tells of markers
+        while await committed(client, require_stable=True) == UNSTABLE:
             await asyncio.sleep(0)
 
 

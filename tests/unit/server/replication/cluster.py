@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from uuid import UUID, uuid4
 
-from tests.unit.sample import make_batch, records_of
+from tests.unit.sample import abandon, make_batch, records_of
 
-from runnel.base.clock import SystemClock
-from runnel.client.address import Address
-from runnel.client.connection import Connection
-from runnel.config.broker import BrokerConfig
-from runnel.coordination.cluster import ClusterMetadata
-from runnel.coordination.memory import MemoryStore, MemoryTree
-from runnel.machines.controller.record import (
+from tailrace.base.clock import SystemClock
+from tailrace.client.address import Address
+from tailrace.client.connection import Connection
+from tailrace.config.broker import BrokerConfig
+from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.memory import MemoryStore, MemoryTree
+from tailrace.machines.controller.record import (
     BrokerAdmitted,
     BrokerRecord,
     ConfigKind,
@@ -24,24 +24,25 @@ from runnel.machines.controller.record import (
     Record,
     TopicRecord,
 )
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.fetch import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
     FetchRequestTopic,
     FetchResponse,
     FetchResponsePartition,
 )
-from runnel.protocol.messages.produce import (
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
 )
-from runnel.runtime.partition import Partition
-from runnel.server.server import Server
-from runnel.storage.memory_fs import MemoryFileSystem
+from tailrace.records.record import read_batches
+from tailrace.runtime.partition import Partition
+from tailrace.server.server import Server, start_server
+from tailrace.storage.memory_fs import MemoryFileSystem
 
 QUICK = {
     "replica.fetch.wait.max.ms": "50",
@@ -57,7 +58,7 @@ DEADLINE_S = 60.0
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition, not for a time."""
     async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110  nobody tells
+        while not condition():
             await asyncio.sleep(0.005)
 
 
@@ -87,8 +88,7 @@ class Member:
         }
         clock = SystemClock()
         self.store = MemoryStore(self._cluster.tree, clock)
-        self.server = Server(BrokerConfig(texts), fs=self.fs, clock=clock, store=self.store)
-        await self.server.start()
+        self.server = await start_server(BrokerConfig(texts), fs=self.fs, clock=clock, store=self.store)
 
     async def stop(self) -> None:
         assert self.server is not None
@@ -108,21 +108,16 @@ class Member:
         assert self.store is not None
         server, self.server = self.server, None
         broker = server.broker
-        for task in broker._tasks:
-            task.cancel()
-        await asyncio.gather(*broker._tasks, return_exceptions=True)
-        broker._tasks = []
+        await broker.background.stop()
         self.fs.kill()
         await self.store.close()
-        broker._store = None
-        await broker.fetchers.stop()
-        await broker.isr.stop()
-        await broker.stop_coordinators()
-        await server.stop()
+        await abandon(broker)
+        server.undo.pop_all()
+        await server.listeners.close()
 
     async def ask(self) -> Connection:
         assert self.server is not None
-        (listener,) = self.server.endpoints
+        listener = self.server.endpoints[0]
         return await Connection.open(Address(listener.host, listener.port))
 
 
@@ -249,7 +244,7 @@ def stored(member: Member, topic: str = "t", index: int = 0) -> bytes:
     while offset < log.log_end_offset:
         data = bytes(log.read(offset, 2**20, log.log_end_offset, True))
         found += data
-        offset = max(record.offset for record in records_of(data)) + 1
+        offset = max(header.next_offset for _, header in read_batches(data))
     return found
 
 

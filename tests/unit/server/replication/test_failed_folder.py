@@ -1,13 +1,15 @@
 """A disk fails under a broker of a cluster: others lead, nothing that was acknowledged is lost."""
 
 import logging
+from functools import partial
 
 import pytest
 from tests.unit.server.replication.cluster import Cluster, Member, running, until
 from tests.unit.server.replication.test_failover import Load, check, governed
 
-from runnel.machines.controller.record import NO_BROKER
-from runnel.protocol.errors import ErrorCode
+from tailrace.base.invariant import InvariantError
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.protocol.errors import ErrorCode
 
 
 def fail_syncs(member: Member) -> None:
@@ -61,13 +63,37 @@ async def test_who_is_alone_in_sync_stays_leader_when_its_disk_fails() -> None:
         before = cluster.state()
         await break_disk(cluster, 1)
         assert cluster[1].server is not None
-        cluster[1].server.broker.isr.resign()
-        await cluster[1].server.broker.isr.stop()
+        await cluster[1].server.broker.resignation.resign()
         assert cluster.state() == before
 
 
+async def test_another_replica_in_sync_leads_when_a_bug_stops_the_leader() -> None:
+    async with running(3, is_governed=True, min_insync_replicas="2", replica_lag_time_max_ms="3000") as cluster:
+        await cluster.create()
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        cluster[1].partition().go_offline(InvariantError("two leaders"))
+        await until(lambda: cluster.state().leader in (2, 3))
+        state = cluster.state()
+        assert 1 not in (*state.isr, *state.elr)
+        await until(lambda: cluster[state.leader].partition().is_leader)
+        assert (await cluster.produce(state.leader, b"b")).error_code == 0
+        assert await cluster.values(state.leader) == [b"a", b"b"]
+        assert (await cluster.produce(1, b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await cluster.fetch(1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_follower_that_a_bug_stops_leaves_the_isr() -> None:
+    async with running(3, is_governed=True, min_insync_replicas="2", replica_lag_time_max_ms="3000") as cluster:
+        await cluster.create()
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        cluster[3].partition().go_offline(InvariantError("a bug"))
+        assert (await cluster.produce(1, b"b")).error_code == 0
+        assert set(cluster.state().isr) == {1, 2}
+        assert await cluster.values(1) == [b"a", b"b"]
+
+
 async def test_a_follower_whose_disk_fails_leaves_the_isr() -> None:
-    async with running(3, is_governed=True, min_insync_replicas="2", replica_lag_time_max_ms="800") as cluster:
+    async with running(3, is_governed=True, min_insync_replicas="2", replica_lag_time_max_ms="3000") as cluster:
         await cluster.create(flush_messages="1")
         assert (await cluster.produce(1, b"a")).error_code == 0
         fail_syncs(cluster[3])
@@ -82,12 +108,16 @@ async def test_a_leader_whose_disk_fails_costs_a_client_nothing() -> None:
     """It is started again, on a disk that has lost what could not be synced, and catches up."""
     async with governed(log_flush_interval_messages="1") as cluster:
         load = Load(cluster)
+
+        def is_replaced(broker_id: int) -> bool:
+            return cluster.state().leader not in (broker_id, NO_BROKER)
+
         async with load.running():
             for _ in range(2):
                 await load.go_on()
                 victim = cluster[cluster.state().leader]
                 fail_syncs(victim)
-                await until(lambda victim=victim: cluster.state().leader not in (victim.broker_id, NO_BROKER))
+                await until(partial(is_replaced, victim.broker_id))
                 await load.go_on()
                 await victim.crash()
                 await victim.start()

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from tests.unit.sample import records_of
 from tests.unit.server.replication.cluster import Cluster, running, stored, until
 
-from runnel.aio import Producer
-from runnel.machines.controller.topic import NewTopic
+from tailrace.aio import Producer
+from tailrace.machines.controller.topic import NewTopic
 
 COUNT_PER_STEP = 50
 

@@ -4,8 +4,8 @@ import asyncio
 
 from tests.unit.server.replication.cluster import Cluster, running, until
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.group_offset import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.group_offset import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -1,16 +1,17 @@
 """A broker that no longer leads says who does, and clients go there without asking (KIP-951)."""
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 from tests.unit.sample import make_batch
 from tests.unit.server.replication.cluster import DEADLINE_S, Cluster, running
 
-from runnel.aio import Consumer, Producer
-from runnel.machines.controller.record import TopicRecord
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponse
-from runnel.protocol.messages.produce import (
+from tailrace.aio import Consumer, Producer
+from tailrace.machines.controller.record import TopicRecord
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponse
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
@@ -93,7 +94,11 @@ async def test_a_producer_follows_the_leader_without_waiting() -> None:
     """The pause before another attempt is longer than the test may take."""
     async with running(2) as cluster:
         await cluster.create([(1, 2)])
-        options = {"retry_backoff_ms": NEVER_MS, "retry_backoff_max_ms": NEVER_MS, "delivery_timeout_ms": NEVER_MS * 2}
+        options: dict[str, Any] = {
+            "retry_backoff_ms": NEVER_MS,
+            "retry_backoff_max_ms": NEVER_MS,
+            "delivery_timeout_ms": NEVER_MS * 2,
+        }
         async with Producer(cluster.bootstrap_servers, **options) as producer, asyncio.timeout(DEADLINE_S):
             await (await producer.send("t", b"0", partition=0))
             for number, leader in enumerate((2, 1, 2), start=1):
@@ -106,7 +111,11 @@ async def test_a_consumer_follows_a_partition_that_moved_without_waiting() -> No
     async with running(2) as cluster:
         topic_id = await cluster.create([(1, 2)])
         assert (await cluster.produce(1, b"0")).error_code == ErrorCode.NONE
-        options = {"retry_backoff_ms": NEVER_MS, "retry_backoff_max_ms": NEVER_MS, "fetch_max_wait_ms": 50}
+        options: dict[str, Any] = {
+            "retry_backoff_ms": NEVER_MS,
+            "retry_backoff_max_ms": NEVER_MS,
+            "fetch_max_wait_ms": 50,
+        }
         async with Consumer(cluster.bootstrap_servers, **options) as consumer, asyncio.timeout(DEADLINE_S):
             consumer.assign([("t", 0, "earliest")])
             assert (await anext(consumer)).value == b"0"
@@ -121,7 +130,11 @@ async def test_a_consumer_goes_on_without_waiting_when_its_leader_is_elected_aga
     async with running(2) as cluster:
         await cluster.create([(1, 2)])
         assert (await cluster.produce(1, b"0")).error_code == ErrorCode.NONE
-        options = {"retry_backoff_ms": NEVER_MS, "retry_backoff_max_ms": NEVER_MS, "fetch_max_wait_ms": 50}
+        options: dict[str, Any] = {
+            "retry_backoff_ms": NEVER_MS,
+            "retry_backoff_max_ms": NEVER_MS,
+            "fetch_max_wait_ms": 50,
+        }
         async with Consumer(cluster.bootstrap_servers, **options) as consumer, asyncio.timeout(DEADLINE_S):
             consumer.assign([("t", 0, "earliest")])
             assert (await anext(consumer)).value == b"0"

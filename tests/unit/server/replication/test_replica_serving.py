@@ -3,16 +3,16 @@
 import pytest
 from tests.unit.server.replication.cluster import Cluster, running, stored, unsure_of_its_session, until
 
-from runnel.machines.controller.record import BrokerAdmitted, BrokerRecord, ConfigKind, ConfigRecord, TopicRecord
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.fetch import (
+from tailrace.machines.controller.record import BrokerAdmitted, BrokerRecord, ConfigKind, ConfigRecord, TopicRecord
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
     FetchRequestReplicaState,
     FetchRequestTopic,
     FetchResponse,
 )
-from runnel.protocol.messages.offset import (
+from tailrace.protocol.messages.offset import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
@@ -22,7 +22,7 @@ from runnel.protocol.messages.offset import (
     OffsetForLeaderEpochRequestTopic,
     OffsetForLeaderEpochResponse,
 )
-from runnel.records.batch import read_header
+from tailrace.records.batch import read_header
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -302,7 +302,7 @@ async def test_a_leader_that_is_not_admitted_serves_nobody() -> None:
 async def test_a_new_replica_is_held_back_until_it_is_in_sync(side: str) -> None:
     """A batch comes with each fetch and costs a second. Nobody waits for all of them: the rate is lifted meanwhile."""
     async with running(2, replica_fetch_max_bytes="1000") as cluster:
-        topic_id = await cluster.create([(1,)], **{f"{side}_replication_throttled_replicas": "*"})
+        topic_id = await cluster.create([(1,)], topic="t", isr=None, **{f"{side}_replication_throttled_replicas": "*"})
         for _ in range(6):
             await cluster.produce(1, b"v" * 100_000)
         rate = {f"{side}.replication.throttled.rate": "100000"}

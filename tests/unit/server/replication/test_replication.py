@@ -4,7 +4,7 @@ import asyncio
 
 from tests.unit.server.replication.cluster import running, stored, until
 
-from runnel.protocol.errors import ErrorCode
+from tailrace.protocol.errors import ErrorCode
 
 
 async def test_what_is_acknowledged_is_on_every_replica_in_sync() -> None:

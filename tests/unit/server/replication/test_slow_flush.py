@@ -9,15 +9,15 @@ import pytest
 from tests.unit.sample import make_batch
 from tests.unit.server.replication.cluster import Cluster, Member, running, until
 
-from runnel.protocol.errors import ErrorCode
-from runnel.protocol.messages.produce import (
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
 )
-from runnel.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
-from runnel.runtime.coordinator_topic import TRANSACTION_TOPIC
+from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
+from tailrace.runtime.coordinator.topic import TRANSACTION_TOPIC
 
 
 class SlowDisk:

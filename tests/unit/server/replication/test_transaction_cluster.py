@@ -7,9 +7,9 @@ import pytest
 from tests.unit.server.replication.cluster import Cluster, running, until
 from tests.unit.server.transactor import STATE, ClusterTransactor, read_committed
 
-from runnel.machines.controller.record import TopicRemoved
-from runnel.protocol.errors import ErrorCode
-from runnel.runtime import transaction_coordinator
+from tailrace.machines.controller.record import TopicRemoved
+from tailrace.protocol.errors import ErrorCode
+from tailrace.runtime.transaction import coordinator as transaction_coordinator
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
 both_ends = pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
@@ -18,7 +18,7 @@ both_ends = pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "
 @asynccontextmanager
 async def three_brokers(**settings: str) -> AsyncIterator[Cluster]:
     """Each leads one partition of `t`; broker 1 coordinates."""
-    async with running(3, min_insync_replicas="2", **settings) as cluster:
+    async with running(3, is_governed=False, min_insync_replicas="2", **settings) as cluster:
         await cluster.create([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
         await cluster.create([(1, 2, 3)], topic=STATE)
         yield cluster

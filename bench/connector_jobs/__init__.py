@@ -1,0 +1,1 @@
+"""The jobs of `bench.connectors`, by the system that a flow reads or writes."""

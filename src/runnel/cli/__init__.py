@@ -1,1 +1,0 @@
-"""The command line: one module a noun, imported when its command is called."""

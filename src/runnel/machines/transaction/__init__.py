@@ -1,1 +1,0 @@
-"""Transactions: what their coordinator decides, without a clock and without I/O."""

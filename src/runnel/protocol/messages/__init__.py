@@ -1,1 +1,0 @@
-"""The declarations of all messages, one module per family of APIs."""

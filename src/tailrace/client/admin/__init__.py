@@ -1,0 +1,1 @@
+"""The Admin API: topics, configs, groups, reassignments, transactions, users and ACLs."""

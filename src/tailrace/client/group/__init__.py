@@ -1,0 +1,1 @@
+"""Membership of a consumer in its group, in both protocols, and the offsets that it commits."""

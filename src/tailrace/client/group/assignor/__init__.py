@@ -1,0 +1,1 @@
+"""The assignors of classic groups, which run in the group's leader."""

@@ -1,0 +1,74 @@
+"""The parts of an outbox: the queue of one partition, and the batches that can be sent."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tailrace.client.metadata import NO_LEADER
+from tailrace.client.produce.batch import Batch
+from tailrace.client.produce.sequence import PartitionSequence
+from tailrace.client.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxOptions:
+    """Kafka's configs of an outbox: batch.size, linger.ms, buffer.memory and the like."""
+
+    batch_size_bytes: int
+    linger_s: float
+    buffer_bytes_max: int
+    request_bytes_max: int
+    delivery_timeout_s: float
+    is_idempotent: bool
+
+
+class Queue:
+    """The batches of one partition to send, the number of batches in flight, and their leader."""
+
+    __slots__ = ("batches", "in_flight_count", "leader_id", "open", "sequence", "target")
+
+    def __init__(self, target: TopicPartition) -> None:
+        self.target = target
+        self.batches: deque[Batch] = deque()
+        self.open: Batch | None = None
+        self.in_flight_count = 0
+        self.leader_id = NO_LEADER
+        self.sequence = PartitionSequence()
+
+    def insert(self, batches: list[Batch]) -> None:
+        """Put batches back in their order."""
+        index = 0
+        while index < len(self.batches) and self.batches[index].order < batches[0].order:
+            index += 1
+        for offset, batch in enumerate(batches):
+            self.batches.insert(index + offset, batch)
+
+    def would_overtake(self, leader_id: int) -> bool:
+        """Return whether a batch for this leader could be written before one that is in flight to another.
+
+        The new leader accepts the later batch if the first one was written and only its acknowledgement was lost.
+        After enough batches it no longer remembers the first one's number, and would write it again.
+        """
+        return self.in_flight_count > 0 and self.leader_id != leader_id
+
+    def take(self) -> Batch:
+        """Take the first batch, and close it."""
+        batch = self.batches.popleft()
+        batch.is_closed = True
+        if batch is self.open:
+            self.open = None
+        return batch
+
+
+@dataclass(slots=True)
+class Drained:
+    """The batches to send by leader, those that expired, and the time of the next look, None for no time."""
+
+    requests: dict[int, list[Batch]] = field(default_factory=dict)
+    expired: list[Batch] = field(default_factory=list)
+    leaderless_topics: set[str] = field(default_factory=set)
+    restarting: list[Queue] = field(default_factory=list)
+    next_at_s: float | None = None
+
+    def look_again(self, at_s: float) -> None:
+        """Request the next look at this time or earlier."""
+        self.next_at_s = at_s if self.next_at_s is None else min(self.next_at_s, at_s)

@@ -1,0 +1,117 @@
+"""Sequence numbers, by which a broker recognises a duplicate batch (KIP-98, KIP-360, KIP-679).
+
+Every batch of a partition gets the number after the last record of the batch before. A broker accepts only
+the next number, so a retry is either written once or recognised as a duplicate.
+
+If a batch is given up, it is unknown whether it is in the log, and there may be a gap before the next numbers.
+New batches then wait until those in flight are answered. If a later one was accepted, the batch that was given
+up is in the log too and there is no gap. Otherwise the partition restarts at number 0 with a higher epoch,
+and the batches that wait get new numbers.
+"""
+
+from typing import NamedTuple
+
+from tailrace.base.invariant import invariant
+from tailrace.client.produce.batch import Batch
+from tailrace.client.produce.row import ProducerStamp
+from tailrace.records.batch import NO_SEQUENCE, increment_sequence
+
+EPOCH_MAX = 2**15 - 1
+
+
+class Identity(NamedTuple):
+    """A producer id and its epoch."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_IDENTITY = Identity(-1, -1)
+
+
+class PartitionSequence:
+    """The numbers of one partition. Batches are `unsettled` in order from their numbering to their outcome."""
+
+    def __init__(self) -> None:
+        self.identity: Identity | None = None
+        self.unsettled: list[Batch] = []
+        self.is_in_doubt = False
+        self.must_restart = False
+        self._next = 0
+        self._last_acknowledged = NO_SEQUENCE
+
+    def may_take(self, batch: Batch) -> bool:
+        """Return whether the batch may be sent now: of the retries, only the first that is left.
+
+        A broker that does not know a producer accepts any first number. So the first batch is sent alone: if it
+        got a retriable error, one that was sent behind it would be written before it.
+        """
+        if batch.has_sequence:
+            return not self.must_restart and self.unsettled[0] is batch
+        if self.unsettled and self._last_acknowledged == NO_SEQUENCE:
+            return False
+        return not self.must_restart and not self.is_in_doubt
+
+    def assign(self, batch: Batch, identity: Identity) -> None:
+        """Number a batch that has no number yet; a newer identity is used once no batch is in flight."""
+        if batch.has_sequence:
+            return
+        if self.identity is None or (not self.unsettled and self.identity != identity):
+            self.restart(identity)
+        self._number(batch)
+        self.unsettled.append(batch)
+
+    def _number(self, batch: Batch) -> None:
+        identity = self.identity or NO_IDENTITY
+        invariant(identity is not NO_IDENTITY, "a batch is numbered for a producer")
+        batch.stamp = ProducerStamp(identity.producer_id, identity.producer_epoch, self._next)
+        self._next = increment_sequence(self._next, batch.record_count)
+
+    def acknowledge(self, batch: Batch) -> None:
+        """Note that the broker has the batch and all before it."""
+        if batch.has_sequence:
+            self.unsettled.remove(batch)
+            self._last_acknowledged = increment_sequence(batch.stamp.base_sequence, batch.record_count - 1)
+
+    def give_up(self, batch: Batch, *, is_refused: bool) -> None:
+        """Note that a batch is not sent again. Unless the broker rejected it, it may be in the log all the same."""
+        if not batch.has_sequence:
+            return
+        is_last = self.unsettled[-1] is batch
+        self.unsettled.remove(batch)
+        if is_refused and is_last and not self.is_in_doubt:
+            self._next = batch.stamp.base_sequence  # no other batch has used the numbers after it
+        else:
+            self.is_in_doubt = True
+
+    def replace(self, batch: Batch, parts: list[Batch]) -> None:
+        """Replace a batch by its parts, which have its numbers."""
+        if batch.has_sequence:
+            index = self.unsettled.index(batch)
+            self.unsettled[index : index + 1] = parts
+
+    def refuse(self, batch: Batch) -> None:
+        """Handle a batch that the broker rejects as out of order.
+
+        If a batch before it is still to be sent again, that is the reason, and nothing is wrong.
+        """
+        if self.is_in_doubt or self.unsettled[0] is batch:
+            self.must_restart = True
+
+    def settle_doubt(self) -> bool:
+        """Return whether to restart the numbers; call it when no batch of the partition is in flight."""
+        if self.must_restart:
+            return True
+        if not self.is_in_doubt or self.unsettled:
+            return False
+        self.is_in_doubt = increment_sequence(self._last_acknowledged, 1) != self._next
+        return self.is_in_doubt
+
+    def restart(self, identity: Identity) -> None:
+        """Restart at 0 with this identity, and renumber the batches that wait for a retry."""
+        self.identity = identity
+        self.is_in_doubt = self.must_restart = False
+        self._next = 0
+        self._last_acknowledged = NO_SEQUENCE
+        for batch in self.unsettled:
+            self._number(batch)

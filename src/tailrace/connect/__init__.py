@@ -1,0 +1,1 @@
+"""The Connect service: Kafka Connect's REST API over pipelines."""

@@ -1,0 +1,1 @@
+"""Connector plugins: their settings, and pipelines made of configurations of Kafka Connect."""

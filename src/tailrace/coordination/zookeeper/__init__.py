@@ -1,0 +1,1 @@
+"""The metadata store in ZooKeeper."""

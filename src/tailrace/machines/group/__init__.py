@@ -1,0 +1,1 @@
+"""Groups: their members, the assignment of partitions to members, and committed offsets."""

@@ -1,0 +1,1 @@
+"""The server-side assignors of the consumer protocol."""

@@ -1,0 +1,1 @@
+"""Offsets that groups commit, in transactions and outside of them."""

@@ -1,0 +1,1 @@
+"""The transaction coordinator's decisions, without a clock and without I/O."""

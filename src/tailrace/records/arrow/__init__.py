@@ -1,0 +1,1 @@
+"""The conversion between record batches and Arrow columns."""

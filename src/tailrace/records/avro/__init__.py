@@ -1,0 +1,1 @@
+"""Avro schemas as clients need them: the types that a text describes."""

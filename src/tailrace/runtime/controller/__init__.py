@@ -1,0 +1,1 @@
+"""The controller of the cluster, as run by the broker that was elected."""

@@ -1,0 +1,61 @@
+"""The topics in which coordinators keep their state: which partition a name belongs to, and how they are made."""
+
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.policy import CLEANUP_POLICY
+from tailrace.machines.controller.topic import NewTopic
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+
+
+def partition_for(name: str, partition_count: int) -> int:
+    """The partition of a name, as Kafka computes it: by the absolute value of the hash of Java's strings."""
+    number = 0
+    units = name.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        number = (31 * number + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    if number == 1 << 31:
+        return 0  # the one number that has no absolute value in Java
+    return min(number, (1 << 32) - number) % partition_count
+
+
+def offsets_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
+    """The topic as Kafka makes it; a broker that has no others by its configuration is not asked for more replicas.
+
+    A cluster that is just starting is: what groups commit must not be on its first broker alone for ever.
+    """
+    if config.zookeeper_connect is not None:
+        broker_count = config.offsets_topic_replication_factor
+    configs = {"segment.bytes": str(config.offsets_topic_segment_bytes), "compression.type": "producer"}
+    if CLEANUP_POLICY.holds(("compact",)):
+        configs["cleanup.policy"] = "compact"
+    else:
+        configs["retention.ms"] = "-1"  # what cannot be compacted must be kept
+    return NewTopic(
+        OFFSETS_TOPIC,
+        config.offsets_topic_num_partitions,
+        min(config.offsets_topic_replication_factor, broker_count),
+        configs=configs,
+    )
+
+
+def transaction_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
+    """The topic of transactions as Kafka makes it; it has more replicas than brokers as little as that of groups."""
+    if config.zookeeper_connect is not None:
+        broker_count = config.transaction_state_log_replication_factor
+    configs = {
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "compression.type": "producer",  # the coordinator compresses nothing, where Kafka says uncompressed
+        "min.insync.replicas": str(config.transaction_state_log_min_isr),
+        "unclean.leader.election.enable": "false",
+    }
+    if CLEANUP_POLICY.holds(("compact",)):
+        configs["cleanup.policy"] = "compact"
+    else:
+        configs["retention.ms"] = "-1"
+    return NewTopic(
+        TRANSACTION_TOPIC,
+        config.transaction_state_log_num_partitions,
+        min(config.transaction_state_log_replication_factor, broker_count),
+        configs=configs,
+    )

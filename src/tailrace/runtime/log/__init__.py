@@ -1,0 +1,1 @@
+"""Background work on logs: flushing, retention and compaction."""

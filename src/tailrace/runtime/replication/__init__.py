@@ -1,0 +1,1 @@
+"""Leaders and followers: fetchers, ISRs and the partitions of a broker."""

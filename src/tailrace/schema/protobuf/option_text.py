@@ -1,0 +1,213 @@
+"""Options as text, and how normalisation sorts and merges them."""
+
+import math
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+
+from tailrace.schema.protobuf.element import Field, Literal, Message, Option, OptionValue
+from tailrace.schema.protobuf.scope import Scope
+
+_CONFLUENT = "confluent."
+_ESCAPES = str.maketrans(
+    {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+    | {"\\": "\\\\", "'": "\\'", '"': '\\"'}
+)
+_HEX_OR_OCTAL = re.compile(r"(-?)0[xX]?([0-9a-fA-F]+)")
+_INTEGER = re.compile(r"(-?[0-9]+)[lL]?")
+_DECIMAL = re.compile(r"(-?(?:[0-9]+\.?(?P<decimals>[0-9]*)|\.(?P<only>[0-9]+))(?:[eE]-?[0-9]{1,3})?)[fFdD]?")
+_FLOAT_DECIMALS_MAX = 7
+_FLOAT_MAX = 3.4028235677973366e38
+_WHOLE = 1e15  # larger numbers are written with the digits that tell them from their neighbours, and zeros
+_PRECISION = 400
+
+
+def indented(text: str) -> str:
+    """Return the lines of a text, each two blanks further to the right."""
+    return "".join(f"  {line}\n" for line in text.rstrip("\n").split("\n"))
+
+
+def quoted(text: str) -> str:
+    """Return a string between quotes, with escapes as Confluent writes them."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def normal_number(text: str) -> str:
+    """Return a number as normalisation writes it: decimal, with at most three digits after the point.
+
+    Confluent reads a number of few decimals as a float of 32 bits, and so does this function.
+    """
+    if found := _INTEGER.fullmatch(text):
+        text = found[1]
+        if not text.lstrip("-").startswith("0"):
+            return text
+    if found := _HEX_OR_OCTAL.fullmatch(text):
+        try:
+            return str(int(found[1] + found[2], 16 if "x" in text.lower() else 8))
+        except ValueError:
+            return text
+    if text in {"0", "-0"}:
+        return "0"
+    found = _DECIMAL.fullmatch(text)
+    if found is None:
+        return text
+    number = float(found[1])
+    if len(found["decimals"] or found["only"] or "") <= _FLOAT_DECIMALS_MAX and abs(number) < _FLOAT_MAX:
+        number = struct.unpack("<f", struct.pack("<f", number))[0] or number
+    if not math.isfinite(number):
+        return text
+    exact = Decimal(number) if abs(number) < _WHOLE else Decimal(repr(number))
+    with localcontext(prec=_PRECISION):
+        shown = f"{exact.quantize(Decimal('0.001'), ROUND_HALF_EVEN):f}"
+    return shown.rstrip("0").rstrip(".")
+
+
+class OptionText:
+    """Writes options: as they are, in normal form, or without those that a client may not know."""
+
+    def __init__(self, scope: Scope, *, normalize: bool = False, ignore_extensions: bool = False) -> None:
+        self._scope = scope
+        self._normalize = normalize
+        self._ignore_extensions = ignore_extensions
+
+    def selected(self, options: Sequence[Option]) -> list[Option]:
+        """Return the options to write, in their order."""
+        chosen = list(options)
+        if self._ignore_extensions:
+            chosen = [option for option in chosen if not option.is_custom or option.name.startswith(_CONFLUENT)]
+        if self._normalize and chosen:
+            chosen = self._normal(chosen)
+        return chosen
+
+    def lines(self, options: Sequence[Option]) -> str:
+        """Return one option declaration after the other."""
+        return "".join(f"option {self.one(option)};\n" for option in self.selected(options))
+
+    def in_brackets(self, options: Sequence[Option]) -> str:
+        """Return options as they follow a field or a constant; nothing if there are none."""
+        chosen = self.selected(options)
+        return f" {self._bracketed([self.one(option) for option in chosen])}" if chosen else ""
+
+    def one(self, option: Option) -> str:
+        """Return the name of an option and its value."""
+        name = f"({option.name})" if option.is_custom else option.name
+        value = option.value
+        if isinstance(value, Option):
+            return f"{name}.{self.one(value)}"
+        if isinstance(value, list):
+            return f"{name} = {self._bracketed([self._value(item) for item in value])}"
+        return f"{name} = {self._value(value)}"
+
+    def _bracketed(self, items: list[str]) -> str:
+        if len(items) == 1:
+            return f"[{items[0]}]"
+        return "[\n" + _separated(items) + "]"
+
+    def _value(self, value: OptionValue) -> str:
+        if isinstance(value, str):
+            return quoted(value)
+        if isinstance(value, Literal):
+            return normal_number(value.text) if value.is_number and self._normalize else value.text
+        if isinstance(value, dict):
+            return "{\n" + self._message(value) + "}"
+        if isinstance(value, Option):
+            return self.one(value)
+        if self._normalize and len(value) == 1:
+            return self._value(value[0])
+        return "[\n" + _separated([self._value(item) for item in value]) + "]"
+
+    def _message(self, values: dict[str, OptionValue]) -> str:
+        entries: Iterable[tuple[str, OptionValue]] = values.items()
+        if self._normalize:
+            kept = {self._full_key(key): value for key, value in reversed(values.items()) if value != []}
+            entries = sorted(kept.items())
+        return _separated([f"{key}: {self._value(value)}" for key, value in entries])
+
+    def _full_key(self, key: str) -> str:
+        if key.startswith("["):
+            extension = self._scope.extension(key[1:-1])
+            if extension is not None:
+                return f"[{extension.full_name}]"
+        return key
+
+    def _normal(self, options: list[Option]) -> list[Option]:
+        """Return options with full names and sorted by them; settings of one message are merged into one option."""
+        by_name: dict[str, list[Option]] = {}
+        for option in sorted(map(self._with_full_name, options), key=lambda option: option.name):
+            by_name.setdefault(option.name, []).append(option)
+        chosen: list[Option] = []
+        for name, group in by_name.items():
+            extension = self._scope.extension(f".{name.removeprefix('.')}")
+            if extension is None or extension.field.label == "repeated":
+                chosen += group
+                continue
+            merged = group[0]
+            for option in group[1:]:
+                merged = self._merged(extension.field, merged, as_message(option))
+            chosen.append(merged)
+        return chosen
+
+    def _with_full_name(self, option: Option) -> Option:
+        extension = self._scope.extension(option.name) if option.is_custom else None
+        return option if extension is None else as_message(Option(extension.full_name, option.value, True))
+
+    def _merged(self, field: Field, existing: Option, later: Option) -> Option:
+        if isinstance(existing.value, dict) and isinstance(later.value, dict):
+            return Option(later.name, self._merged_messages(field, existing.value, later.value), later.is_custom)
+        return later
+
+    def _merged_messages(
+        self, field: Field | None, existing: dict[str, OptionValue], later: dict[str, OptionValue]
+    ) -> dict[str, OptionValue]:
+        message = self._message_of(field)
+        merged = dict(existing)
+        for key, value in later.items():
+            if key not in merged:
+                merged[key] = value
+                continue
+            inner = _member(message, key)
+            before = merged[key]
+            if inner is None or inner.label == "repeated":
+                merged[key] = joined(before, value)
+            elif isinstance(before, dict) and isinstance(value, dict) and self._message_of(inner) is not None:
+                merged[key] = self._merged_messages(inner, before, value)
+            else:
+                merged[key] = value
+        return merged
+
+    def _message_of(self, field: Field | None) -> Message | None:
+        found = self._scope.type(field.type) if field is not None else None
+        return found.element if found is not None and isinstance(found.element, Message) else None
+
+
+def as_message(option: Option) -> Option:
+    """Return `(name).field = value` as `(name) = {field: value}`; any other option as it is."""
+    return Option(option.name, _in_braces(option.value), option.is_custom)
+
+
+def _in_braces(value: OptionValue) -> OptionValue:
+    return {value.name: _in_braces(value.value)} if isinstance(value, Option) else value
+
+
+def _member(message: Message | None, name: str) -> Field | None:
+    if message is None:
+        return None
+    every = [*message.fields, *(field for oneof in message.oneofs for field in oneof.fields)]
+    return next((field for field in every if field.name == name), None)
+
+
+def joined(first: OptionValue, second: OptionValue) -> OptionValue:
+    """Return the items of two values as one list without duplicates."""
+    found: dict[str, OptionValue] = {repr(value): value for value in (*_items(first), *_items(second))}
+    return list(found.values())
+
+
+def _items(value: OptionValue) -> list[OptionValue]:
+    return value if isinstance(value, list) else [value]
+
+
+def _separated(items: list[str]) -> str:
+    """Return items on lines of their own, with a comma after all but the last."""
+    last = len(items) - 1
+    return "".join(indented(item + ("," if index < last else "")) for index, item in enumerate(items))

@@ -1,0 +1,164 @@
+"""The simulation of a cluster: three to five brokers, simulated metadata servers, clients and faults."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from tailrace.coordination.store import MetadataStore
+from tailrace.runtime.lease import Lease
+from tailrace.server.dispatch import Dispatcher
+from tailrace.sim.admin_workload import AdminWorkload
+from tailrace.sim.broker import SimBroker
+from tailrace.sim.clock import SimClock
+from tailrace.sim.cluster_fault import ClusterFaults
+from tailrace.sim.fault import Faults
+from tailrace.sim.invariant import Invariants
+from tailrace.sim.process import PROCESS
+from tailrace.sim.record_workload import RecordWorkload, Shape
+from tailrace.sim.simulation import Outcome, Settings, Simulation
+from tailrace.sim.store import SimStore
+from tailrace.sim.workload import Workload
+from tailrace.sim.zookeeper import SimZookeeper
+
+_QUIET_S = 120.0
+_LOOK_S = 0.2
+_DRIFTS = (1.0, 1.0, 0.99, 0.999, 1.001, 1.01)
+
+
+class ClusterSimulation(Simulation):
+    """Several brokers and their clients.
+
+    All timeouts are short: the cost of a seed depends on its events and its virtual time, and the purpose is to find
+    bad orders of events.
+    """
+
+    settle_s = 0.5
+    session_timeout_ms = 1_500
+
+    def __init__(self, seed: int, *, for_s: float | None = None) -> None:
+        super().__init__(seed, for_s=for_s)
+        self.broker_count = self.random.choice([3, 3, 3, 4, 5])
+        self.syncs = self.random.random() < 0.3
+        self.admin_every_s = self.random.choice([0.0, 0.5, 1.0])  # 0: no administrator
+        self.invariants = Invariants(self.world.count)
+
+    def choose_length(self) -> float:
+        return self.random.choice([2.0, 3.0, 4.0, 8.0])
+
+    def choose_shape(self) -> Shape:
+        shape, random = super().choose_shape(), self.random
+        client: Settings = {"request.timeout.ms": random.choice([500, 1_000, 3_000]), "metadata.max.age.ms": 5_000}
+        reading: Settings = {**client, "fetch.max.wait.ms": random.choice([100, 500])}
+        session: Settings = (
+            {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 400}
+            if shape.member["group.protocol"] == "classic"
+            else {}
+        )
+        return replace(
+            shape,
+            replication_factor=3,
+            topic_configs=(("min.insync.replicas", "2"),),
+            producer={**shape.producer, **client, "delivery.timeout.ms": random.choice([10_000, 30_000])},
+            consumer={**shape.consumer, **reading},
+            member={**shape.member, **reading, **session},
+            pause_s=random.choice([0.03, 0.07, 0.15]),
+            pipeline_max=random.choice([3, 10, 50]),
+            producer_count=random.choice([1, 2]),
+            member_count=random.choice([0, 1, 2]),
+            consumer_count=random.choice([0, 1]),
+        )
+
+    def choose_workloads(self) -> list[Workload]:
+        records = RecordWorkload(self.world, self.shape)
+        if not self.admin_every_s:
+            return [records]
+        return [records, AdminWorkload(self.world, records, every_s=self.admin_every_s)]
+
+    def broker_options(self) -> dict[str, str]:
+        options = super().broker_options()
+        options.pop("log.flush.interval.messages", None)
+        if self.syncs:
+            options["log.flush.interval.messages"] = "1"
+        return {
+            **options,
+            "offsets.topic.replication.factor": "3",
+            "min.insync.replicas": "2",
+            "replica.lag.time.max.ms": "1000",
+            "leader.imbalance.check.interval.seconds": str(self.random.choice([1, 3, 300])),
+            "leader.imbalance.per.broker.percentage": "0",
+            # So small that a follower needs many fetches to catch up, and fetches ahead.
+            "replica.fetch.max.bytes": Random(f"fetch {self.world.seed}").choice(["300", "3000", "1048576"]),
+            "replica.high.watermark.checkpoint.interval.ms": "1000",
+            "controlled.shutdown.retry.backoff.ms": "500",
+            "group.min.session.timeout.ms": "1000",
+            "group.consumer.min.session.timeout.ms": "1000",
+            "group.consumer.session.timeout.ms": "2000",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.heartbeat.interval.ms": "400",
+        }
+
+    def make_brokers(self) -> None:
+        world, options = self.world, self.broker_options()
+        world.loop.network.slow_share = self.random.choice([0.01, 0.05, 0.3])
+        self.zookeeper = SimZookeeper(world.loop, self.session_timeout_ms)
+
+        async def open_store(broker: SimBroker) -> MetadataStore:
+            return await SimStore.open(world.loop, self.zookeeper, broker.clock, broker.host)
+
+        for broker_id in range(1, self.broker_count + 1):
+            drift = self.random.choice(_DRIFTS)
+            clock = SimClock(world.loop, skew_ms=self.random.randint(-2_000, 2_000), rate=drift)
+            dice = Random(f"disk {broker_id} {world.seed}")
+            world.brokers.append(SimBroker(world.loop, broker_id, options, open_store, clock, dice))
+            self.invariants.add(world.brokers[-1])
+        self.zookeeper.on_commit = self.invariants.committed
+        world.loop.after_step = self.invariants.after_step
+
+    def make_faults(self) -> Faults:
+        every_s = 1e9 if self.is_calm else self.random.choice([0.2, 0.4, 0.8])
+        return ClusterFaults(self.world, self.zookeeper, isrs=self.invariants.isrs, syncs=self.syncs, every_s=every_s)
+
+    async def end(self) -> None:
+        """Wait until all replicas are in sync, and check that they are identical."""
+        ends_s = self.world.loop.time() + _QUIET_S
+        while not self.invariants.is_whole():
+            if self.world.loop.time() > ends_s:
+                self.problems.append(f"not all replicas are in sync {_QUIET_S:g} s after all faults were healed")
+                return
+            await asyncio.sleep(_LOOK_S)
+        self.invariants.check_same()
+
+    def run(self) -> Outcome:
+        with self._listening_to_answers(), self._looking_at_leases(), self.invariants.noticing():
+            return super().run()
+
+    @contextmanager
+    def _listening_to_answers(self) -> Iterator[None]:
+        answer = Dispatcher._answer
+
+        async def listen(dispatcher: Any, served: Any, context: Any, request: Any) -> Any:
+            response = await answer(dispatcher, served, context, request)
+            if PROCESS.get() is not None:
+                self.invariants.answered(context.broker.broker_id, request, response)
+            return response
+
+        with patch.object(Dispatcher, "_answer", listen):
+            yield
+
+    @contextmanager
+    def _looking_at_leases(self) -> Iterator[None]:
+        is_held: Any = Lease.is_held
+
+        def look(lease: Lease) -> bool:
+            found: bool = is_held.fget(lease)
+            process = PROCESS.get()
+            if found and process is not None and self.zookeeper.has_fallen_silent(process.name):
+                self.world.loop.failures.append(f"{process.name} holds its lease although its session has expired")
+            return found
+
+        with patch.object(Lease, "is_held", property(look)):
+            yield

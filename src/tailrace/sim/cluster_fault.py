@@ -1,0 +1,162 @@
+"""The faults of a cluster: between brokers, and between brokers and the metadata servers."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tailrace.base.sentinel import NO_BROKER
+from tailrace.coordination.layout import node_of, record_of
+from tailrace.coordination.store import Change, Put
+from tailrace.machines.controller.record import PartitionRecord
+from tailrace.sim.broker import SimBroker
+from tailrace.sim.fault import Fault, Faults
+from tailrace.sim.world import World
+from tailrace.sim.zookeeper import HOST, SimZookeeper
+
+_KIND_SHARE = 0.6  # the share of fault kinds that one seed uses
+_KINDS_MIN = 3
+_QUICKLY_S = 0.03
+
+
+class ClusterFaults(Faults):
+    """The faults of a single broker, and those of a cluster.
+
+    A seed uses only some kinds, so that these repeat and follow each other often.
+    """
+
+    lengths_s = (0.1, 0.5, 1.5, 4.0)
+    down_s_max = 3.0
+
+    def __init__(
+        self,
+        world: World,
+        zookeeper: SimZookeeper,
+        *,
+        isrs: Callable[[], list[tuple[int, ...]]],
+        syncs: bool,
+        every_s: float,
+    ) -> None:
+        """`isrs` returns the current ISRs; with `syncs`, brokers flush what they acknowledge."""
+        super().__init__(world, loses_power=True, every_s=every_s)
+        self._zookeeper = zookeeper
+        self._isrs = isrs
+        self._syncs = syncs
+
+    def menu(self) -> list[Fault]:
+        several = [*super().menu(), self.kill_broker, self.stop_broker, self.cut_brokers, self.cut_brokers]
+        several += [self.isolate_broker, self.cut_off_leader, self.cut_off_leader, self.pause_leader]
+        several += [self.elect_another, self.elect_another, self.elect_two, self.elect_two]
+        several += [self.cut_zookeeper, self.cut_zookeeper, self.stall_zookeeper]
+        several += [self.expire_session, self.break_session, self.break_after_commit]
+        kinds = list(dict.fromkeys(several))
+        share = max(_KINDS_MIN, round(len(kinds) * _KIND_SHARE))
+        known = set(self._world.random.sample(kinds, share))
+        return [fault for fault in several if fault in known]
+
+    def heal(self) -> None:
+        self._zookeeper.resume()
+        super().heal()
+
+    def loses_power(self, broker: SimBroker, wants_power_loss: bool) -> bool | None:
+        """Allow a power loss while enough other brokers that did not crash have the unflushed data (KIP-966)."""
+        if self._syncs:
+            return wants_power_loss
+        for other in self._world.brokers:
+            other.is_wounded = other.is_wounded and not other.is_in_sync
+        others = [other for other in self._world.brokers if other is not broker]
+        if any(other.is_wounded for other in others):
+            return None  # the controller treats a kill like a power loss
+        running = {other.broker_id for other in others if other.is_admitted}
+        return wants_power_loss and all(len(running & set(isr)) >= 2 for isr in self._isrs())
+
+    # --- links between brokers
+
+    def cut_brokers(self) -> None:
+        """Cut the link between two brokers, in one direction or both."""
+        one, other = self._world.random.sample(self._world.brokers, 2)
+        self._cut(one.host, other.host)
+
+    def isolate_broker(self) -> None:
+        """Cut a broker off from all other brokers, but not from clients or the metadata servers."""
+        self._isolate(self._broker())
+
+    def cut_off_leader(self) -> None:
+        """Cut a leader off from its followers; half of the time, elect another leader."""
+        if (leader := self._leader()) is not None:
+            self._isolate(leader)
+            if self._world.random.random() < 0.5:
+                self._later(self._world.random.uniform(0, 0.8), self.elect_another)
+
+    def pause_leader(self) -> None:
+        if (leader := self._leader()) is not None:
+            self._pause(leader)
+
+    def _isolate(self, alone: SimBroker) -> None:
+        for other in self._world.brokers:
+            if other is not alone:
+                self._cut(alone.host, other.host)
+
+    # --- elections
+
+    def elect_another(self) -> None:
+        """Elect a live in-sync broker, as a controller may at any time."""
+        if states := self._states():
+            self._elect(self._world.random.choice(states))
+
+    def elect_two(self) -> None:
+        """Elect two leaders of a partition so quickly that not all brokers learn of the first."""
+        if states := self._states():
+            state = self._world.random.choice(states)
+            self._elect(state)
+            wait_s = self._world.random.uniform(0, _QUICKLY_S)
+            self._later(wait_s, lambda: self._elect_again(state))
+
+    def _elect_again(self, before: PartitionRecord) -> None:
+        for state in self._states():
+            if (state.topic, state.partition) == (before.topic, before.partition):
+                self._elect(state)
+
+    def _elect(self, state: PartitionRecord) -> None:
+        alive = {broker.broker_id for broker in self._world.brokers if broker.is_admitted}
+        others = [broker_id for broker_id in state.isr if broker_id in alive and broker_id != state.leader]
+        if self._is_over or not others:
+            return
+        leader = self._world.random.choice(others)
+        path, value = node_of(replace(state, leader=leader, leader_epoch=state.leader_epoch + 1))
+        self._world.note(f"broker {leader} is elected for {state.topic}-{state.partition}, after {state}")
+        self._zookeeper.commit_as_world([Put(path, value, self._zookeeper.tree.nodes[path].version)])
+
+    def _states(self) -> list[PartitionRecord]:
+        records = [record_of(Change(path, node)) for path, node in sorted(self._zookeeper.tree.nodes.items())]
+        return [record for record in records if isinstance(record, PartitionRecord)]
+
+    def _leader(self) -> SimBroker | None:
+        ids = [state.leader for state in self._states() if state.leader != NO_BROKER]
+        chosen = self._world.random.choice(ids) if ids else NO_BROKER
+        return next((broker for broker in self._world.brokers if broker.broker_id == chosen), None)
+
+    # --- the metadata servers
+
+    def cut_zookeeper(self) -> None:
+        self._cut(self._broker().host, HOST)
+
+    def stall_zookeeper(self) -> None:
+        seconds = self._world.random.choice([0.5, 1.0, 3.0])
+        self._world.note(f"the metadata servers stall for {seconds:g} s")
+        self._zookeeper.stall()
+        self._later(seconds, self._zookeeper.resume)
+
+    def expire_session(self) -> None:
+        if session_ids := self._zookeeper.session_ids:
+            session_id = self._world.random.choice(session_ids)
+            self._world.note(f"session {session_id} expires")
+            self._zookeeper.expire(session_id)
+
+    def break_session(self) -> None:
+        if session_ids := self._zookeeper.session_ids:
+            session_id = self._world.random.choice(session_ids)
+            self._world.note(f"the connection of session {session_id} breaks")
+            self._zookeeper.break_connection(session_id)
+
+    def break_after_commit(self) -> None:
+        self._world.note("the next commit is applied and its reply lost")
+        self._zookeeper.breaks_after_commit = True

@@ -1,0 +1,291 @@
+"""The invariants that hold after every step of every broker, whatever fails.
+
+- A leader epoch has one leader, and a leader has everything below any earlier high watermark.
+- The high watermark of a replica never goes back while its process lives.
+- Everything below the high watermark of any replica is identical on all replicas, for ever.
+- Every live broker in a leader's ISR has everything below the leader's high watermark, unless it knows a later leader.
+- An acknowledged record is below the high watermark.
+- In the metadata, the ISR is a subset of the replicas and contains the leader, and each new leader has a higher epoch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import NamedTuple
+from uuid import UUID
+
+from tailrace.base.sentinel import ACKS_ALL, NO_BROKER
+from tailrace.coordination.layout import record_of
+from tailrace.coordination.store import Change
+from tailrace.machines.controller.record import ControllerRecord, PartitionRecord, TopicRecord, TopicRemoved
+from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse
+from tailrace.records.record import read_batches
+from tailrace.runtime.partition import Partition
+from tailrace.sim.broker import SimBroker
+from tailrace.sim.determinism import in_this_thread
+from tailrace.sim.process import Process
+
+_READ_BYTES = 2**20
+_Key = tuple[UUID, int]
+"""A partition by topic id; a topic that is deleted and created again has another id."""
+
+
+class Violation(Exception):
+    """An invariant is violated."""
+
+
+class _Noticed:
+    """An attribute whose changes are observed. It has no `__get__`, so reads stay as fast as before."""
+
+    def __init__(self, name: str, touch: Callable[[Partition], None]) -> None:
+        self._name = name
+        self._touch = touch
+
+    def __set__(self, partition: Partition, value: object) -> None:
+        known = partition.__dict__
+        if self._name not in known or known[self._name] != value:
+            known[self._name] = value
+            self._touch(partition)
+
+
+_NOTICED = ("role", "high_watermark")
+"""The attributes of a partition from which `_Seen` is made."""
+
+
+class _Seen(NamedTuple):
+    """The state of a replica after the last step in which it changed."""
+
+    is_leader: bool
+    leader_epoch: int
+    high_watermark: int
+
+
+class _Committed:
+    """Everything committed in one partition: batches by base offset, and the high watermark of each epoch's leader."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, bytes] = {}
+        self.end_offsets: dict[int, int] = {}
+
+    def end_before(self, leader_epoch: int) -> int:
+        """Return the log end offset that a leader of the epoch must have. Later leaders may be ahead of it."""
+        return max((end for epoch, end in self.end_offsets.items() if epoch < leader_epoch), default=0)
+
+
+class Invariants:
+    """Checks the replicas of all brokers and the metadata."""
+
+    def __init__(self, count: Callable[[str], None] | None = None) -> None:
+        """`count` is called for each election, with its kind."""
+        self._count = count or (lambda _kind: None)
+        self.brokers: dict[int, SimBroker] = {}
+        self.check_count = 0
+        self._by_host: dict[str, SimBroker] = {}
+        self._touched: dict[Partition, None] = {}
+        self._seen: dict[Partition, _Seen] = {}
+        self._committed: dict[_Key, _Committed] = {}
+        self._leaders: dict[tuple[_Key, int], int] = {}
+        self._states: dict[tuple[str, int], PartitionRecord] = {}
+        self._assignments: dict[str, TopicRecord] = {}
+
+    def add(self, broker: SimBroker) -> None:
+        """Check another broker."""
+        self.brokers[broker.broker_id] = self._by_host[broker.host] = broker
+
+    # --- replicas
+
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Observe the replicas of all brokers."""
+        for name in _NOTICED:
+            setattr(Partition, name, _Noticed(name, in_this_thread(self.touch, lambda _partition: None)))
+        try:
+            yield
+        finally:
+            for name in _NOTICED:
+                delattr(Partition, name)
+
+    def touch(self, partition: Partition) -> None:
+        """Record that a replica changed; it is checked after the step."""
+        self._touched[partition] = None
+
+    def after_step(self, process: Process | None) -> None:
+        """Check the changed replicas of the broker that ran the step."""
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, {}
+        broker = self._by_host.get(process.host) if process is not None and process.is_alive else None
+        if broker is None or process is not broker.process:
+            return
+        for partition in touched:
+            now = _Seen(partition.is_leader, partition.leader_epoch, partition.high_watermark)
+            before = self._seen.get(partition)
+            if now != before:
+                self._seen[partition] = now
+                self.check_count += 1
+                self._check(broker, partition, before, now)
+
+    def _check(self, broker: SimBroker, partition: Partition, before: _Seen | None, now: _Seen) -> None:
+        committed = self._committed.setdefault(_key(partition), _Committed())
+        start = 0 if before is None else before.high_watermark
+        if now.high_watermark < start:
+            _fail(broker, partition, f"its high watermark goes back from {start} to {now.high_watermark}")
+        if now.is_leader and (before is None or (before.is_leader, before.leader_epoch) != (True, now.leader_epoch)):
+            self._check_new_leader(broker, partition, committed)
+        if now.high_watermark > start:
+            self._check_content(broker, partition, committed, start)
+            if now.is_leader:
+                committed.end_offsets[now.leader_epoch] = now.high_watermark
+                self._check_isr(broker, partition)
+
+    def _check_new_leader(self, broker: SimBroker, partition: Partition, committed: _Committed) -> None:
+        leader = self._leaders.setdefault((_key(partition), partition.leader_epoch), broker.broker_id)
+        if leader != broker.broker_id:
+            _fail(broker, partition, f"it leads in epoch {partition.leader_epoch}, which belongs to broker {leader}")
+        own_end, end_offset = partition.log.log_end_offset, committed.end_before(partition.leader_epoch)
+        if own_end < end_offset:
+            _fail(broker, partition, f"it leads with log end offset {own_end}, but the high watermark was {end_offset}")
+
+    def _check_content(self, broker: SimBroker, partition: Partition, committed: _Committed, start: int) -> None:
+        if partition.log.config.cleanup_policy_compact:
+            return  # each replica compacts for itself
+        for base_offset, digest in _batches(broker, partition, start):
+            known = committed.batches.setdefault(base_offset, digest)
+            if known != digest:
+                _fail(broker, partition, f"the batch at offset {base_offset} differs from the committed one")
+
+    def _check_isr(self, broker: SimBroker, partition: Partition) -> None:
+        for other_id in partition.isr:
+            other = self.brokers.get(other_id)
+            if other is None or other is broker or not other.is_admitted:
+                continue
+            for replica in other.replicas():
+                # A replica that knows a later leader may have left the ISR and returned without the records.
+                is_bound = _key(replica) == _key(partition) and replica.leader_epoch <= partition.leader_epoch
+                end_offset = replica.log.log_end_offset
+                if is_bound and end_offset < partition.high_watermark:
+                    text = f"its high watermark is {partition.high_watermark}, but broker {other_id} of its ISR ends at"
+                    _fail(broker, partition, f"{text} {end_offset}")
+
+    # --- acknowledgements
+
+    def answered(self, broker_id: int, request: object, response: object) -> None:
+        """Check the acknowledgements in a reply of a broker."""
+        if not isinstance(request, ProduceRequest) or not isinstance(response, ProduceResponse):
+            return
+        broker = self.brokers[broker_id]
+        if request.acks != ACKS_ALL:
+            return
+        partitions = {partition.name: partition for partition in broker.replicas()}
+        ids = {(partition.topic_id, partition.index): partition for partition in partitions.values()}
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                partition = partitions.get(f"{topic.name}-{answer.index}") or ids.get((topic.topic_id, answer.index))
+                if answer.error_code != ErrorCode.NONE or partition is None:
+                    continue
+                if answer.base_offset >= partition.high_watermark:
+                    text = f"it acknowledges offset {answer.base_offset}, but the high watermark is"
+                    _fail(broker, partition, f"{text} {partition.high_watermark}")
+
+    # --- metadata
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Check a change of the metadata."""
+        for change in changes:
+            match record_of(change):
+                case TopicRecord() as topic:
+                    self._assignments[topic.name] = topic
+                case TopicRemoved(name):
+                    self._forget(name)
+                case PartitionRecord() as state:
+                    self._check_state(state)
+                case ControllerRecord():
+                    self._count("controllers elected")
+        for state in self._states.values():
+            self._check_place(state)
+
+    def _forget(self, topic: str) -> None:
+        self._assignments.pop(topic, None)
+        self._states = {key: state for key, state in self._states.items() if key[0] != topic}
+
+    def _check_state(self, state: PartitionRecord) -> None:
+        name = f"{state.topic}-{state.partition}"
+        before = self._states.get((state.topic, state.partition))
+        self._states[state.topic, state.partition] = state
+        if state.leader != NO_BROKER and state.leader not in state.isr:
+            raise Violation(f"{name}: the leader {state.leader} is not in the ISR {state.isr}")
+        if before is not None and state.leader_epoch != before.leader_epoch:
+            self._count("leaders elected")
+        if before is not None and state.isr != before.isr:
+            self._count("changes of an ISR")
+        if before is not None and (
+            state.leader_epoch < before.leader_epoch
+            or (state.leader_epoch == before.leader_epoch and state.leader != before.leader)
+        ):
+            raise Violation(f"{name}: {state} follows {before}")
+
+    def _check_place(self, state: PartitionRecord) -> None:
+        topic = self._assignments.get(state.topic)
+        if topic is not None and not set(state.isr) <= set(topic.assignment[state.partition]):
+            text = f"the ISR {state.isr} is not a subset of the replicas {topic.assignment[state.partition]}"
+            raise Violation(f"{state.topic}-{state.partition}: {text}")
+
+    def isrs(self) -> list[tuple[int, ...]]:
+        """Return the ISR of each partition."""
+        return [state.isr for state in self._states.values()]
+
+    def is_whole(self) -> bool:
+        """Return whether every replica is in sync and its high watermark is its log end offset."""
+        topics = self._assignments
+        return all(
+            set(state.isr) == set(topics[state.topic].assignment[state.partition])
+            and not topics[state.topic].adding.get(state.partition)
+            and not topics[state.topic].removing.get(state.partition)
+            for state in self._states.values()
+        ) and all(
+            partition.high_watermark == partition.log.log_end_offset
+            for broker in self.brokers.values()
+            for partition in broker.replicas()
+        )
+
+    # --- at the end
+
+    def check_same(self) -> None:
+        """Check that all replicas are identical at the end."""
+        found: dict[_Key, tuple[int, list[tuple[int, bytes]]]] = {}
+        for broker in self.brokers.values():
+            for partition in broker.replicas():
+                if partition.log.config.cleanup_policy_compact:
+                    continue
+                content = [] if partition.high_watermark == 0 else list(_batches(broker, partition, 0))
+                first = found.setdefault(_key(partition), (broker.broker_id, content))
+                if first[1] != content:
+                    _fail(broker, partition, f"it differs from the replica on broker {first[0]}")
+
+
+def _key(partition: Partition) -> _Key:
+    return (partition.topic_id, partition.index)
+
+
+def _batches(broker: SimBroker, partition: Partition, start: int) -> list[tuple[int, bytes]]:
+    """Return the committed batches from an offset on with digests, without counting file system calls."""
+    fs = broker.fs
+    hook, count, fs.hook = fs.hook, fs.call_count, None
+    try:
+        found = []
+        log = partition.log
+        offset = max(start, log.log_start_offset)
+        while offset < partition.high_watermark:
+            data = bytes(log.read(offset, _READ_BYTES, partition.high_watermark, True))
+            for position, header in read_batches(data):
+                digest = blake2b(data[position : position + header.size_bytes], digest_size=8).digest()
+                found.append((header.base_offset, digest))
+                offset = header.next_offset
+        return found
+    finally:
+        fs.hook, fs.call_count = hook, count
+
+
+def _fail(broker: SimBroker, partition: Partition, text: str) -> None:
+    raise Violation(f"{partition.name} on broker {broker.broker_id}: {text}")

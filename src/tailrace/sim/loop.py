@@ -1,0 +1,362 @@
+"""An event loop without a clock, sockets or threads, in which time advances when no step is ready.
+
+It behaves like asyncio's loop, so brokers and clients run on it unchanged. Steps run in the order in which they were
+scheduled, each a few microseconds after the previous one. Work for threads runs in one step at a time chosen by the
+seed. Nothing depends on the machine, so one seed gives one sequence of steps, which `digest` identifies.
+"""
+
+import asyncio
+import heapq
+import itertools
+from array import array
+from asyncio import events
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from contextlib import suppress
+from contextvars import Context, copy_context
+from hashlib import blake2b
+from random import Random
+from typing import Any, TypeVar
+
+from tailrace.sim.executor import SimExecutor
+from tailrace.sim.network import Network
+from tailrace.sim.process import PROCESS, Life, Process
+from tailrace.storage.memory_fs import Crash
+
+T = TypeVar("T")
+
+START_S = 1_000.0
+_STEP_S = 0.000_005  # the duration of a step, so that time passes even without waiting
+_QUICK_WORK_S = (0.000_05, 0.002)
+_SLOW_WORK_S = (0.005, 0.25)
+_SLOW_SHARE = 0.05
+_TASKS_MIN = 1_000
+_STEPS_MAX = 1_000_000  # ten times the steps of the longest seed
+_LATEST = 2_000
+_END_TRIES_MAX = 1_000
+
+
+class Stuck(Exception):
+    """No step is left, or too much time has passed, before the main task ended."""
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("process",)
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context) -> None:
+        # Not asyncio's constructor, which reads the loop's debug flag at each step.
+        _fill(self, callback, args, loop, context)
+        self.process = context.get(PROCESS)
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("process",)
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context
+    ) -> None:
+        _fill(self, callback, args, loop, context)
+        self._when = when
+        self._scheduled = False
+        self.process = context.get(PROCESS)
+
+
+def _fill(handle: Any, callback: object, args: tuple[Any, ...], loop: object, context: Context) -> None:
+    handle._callback = callback
+    handle._args = args
+    handle._loop = loop
+    handle._context = context
+    handle._cancelled = False
+    handle._repr = handle._source_traceback = None
+
+
+class _Future(asyncio.Future[Any]):
+    """A future whose position in a set does not depend on its memory address."""
+
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task[Any]):
+    """A task with the same property."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:
+        self._number = number  # before asyncio adds it to its set of tasks
+        self.label = str(getattr(coro, "__qualname__", "task"))
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Time, steps, and the network between the programs."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(f"loop {seed}")
+        self.network = Network(self, Random(f"network {seed}"))
+        self.after_step: Callable[[Process | None], None] | None = None
+        self.failures: list[str] = []
+        self.step_count = 0
+        self.limit_s = float("inf")
+        self._now_s = START_S
+        self._ready: deque[_Handle | _Timer] = deque()
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._numbers = itertools.count()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks_max = _TASKS_MIN
+        self._free_at_s: dict[Executor, float] = {}
+        self._digest = blake2b(digest_size=16)
+        self._times = array("d")  # of steps that are not in the digest yet
+        self._words: list[str] = []
+        self._is_running = False
+        self._is_closed = False
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that has happened, in order, with times."""
+        self._digest.update(self._times.tobytes())
+        self._digest.update("\n".join(self._words).encode())
+        del self._times[:], self._words[:]
+        return self._digest.hexdigest()
+
+    def note(self, *words: str) -> None:
+        """Add an event to the digest."""
+        self._times.append(self._now_s)
+        self._words += words
+
+    # --- running
+
+    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
+        events._set_running_loop(self)
+        self._is_running = True
+        try:
+            task = self.create_task(future)
+            while not task.done():
+                self._step()
+                if self.failures:
+                    raise Stuck(self.failures[0])
+                if self.step_count > _STEPS_MAX:
+                    raise Stuck(f"more than {_STEPS_MAX} steps: {Counter(self._words[-_LATEST:]).most_common(8)}")
+            return task.result()
+        finally:
+            self._is_running = False
+            events._set_running_loop(None)
+
+    def _step(self) -> None:
+        if not self._ready:
+            self._pass_time()
+        handle: Any = self._ready.popleft()
+        if handle._cancelled:
+            return
+        process: Process | None = handle.process
+        if process is not None and process.life is not Life.RUNNING:
+            if process.life is Life.PAUSED:
+                process.held.append(handle)
+            return
+        self._now_s += _STEP_S
+        self.step_count += 1
+        self.note(process.name if process is not None else "-", _name(handle._callback))
+        self._run(handle)
+        if self.after_step is not None:
+            self.after_step(process)
+        while self._timers and self._timers[0][0] <= self._now_s:
+            self._ready.append(heapq.heappop(self._timers)[2])
+
+    def _run(self, handle: Any) -> None:
+        try:
+            handle._context.run(handle._callback, *handle._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": "a step failed", "exception": error, "handle": handle})
+
+    def _pass_time(self) -> None:
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        if not self._timers:
+            raise Stuck("no step is left to run")
+        when_s, _, timer = heapq.heappop(self._timers)
+        self._now_s = max(self._now_s, when_s)
+        if self._now_s > self.limit_s:
+            raise Stuck(f"{self._now_s - START_S:.0f} s have passed")
+        self._ready.append(timer)
+
+    def resume(self, process: Process) -> None:
+        """Resume a paused program with the steps that it missed."""
+        process.life = Life.RUNNING
+        self._ready.extend(process.held)  # type: ignore[arg-type]
+        process.held = []
+
+    def stop(self) -> None:
+        raise NotImplementedError("a simulation ends with its main task")
+
+    def is_running(self) -> bool:
+        return self._is_running
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """End all remaining tasks, of live and dead programs, without running their steps."""
+        self._is_closed = True
+        # A task that asks for a loop during its end gets none, as after `asyncio.run`, and not one that stays open.
+        asyncio.set_event_loop(None)
+        for task in [task for task in self._tasks if not task.done()]:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            _end_coroutine(task.get_coro())
+        self._tasks.clear()
+        self._ready.clear()
+        self._timers.clear()
+
+    # --- steps and tasks
+
+    def time(self) -> float:
+        return self._now_s
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = _Handle(callback, args, self, copy_context() if context is None else context)
+        if not self._is_closed:
+            self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_soon_world(self, callback: Callable[..., object]) -> None:
+        """Run a callback that belongs to no program, such as the end of one."""
+        self.call_soon(callback, context=Context())
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
+        if not self._is_closed:
+            heapq.heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: a cancelled timer is skipped at its time."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return _Future(next(self._numbers), self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> "asyncio.Task[T]":
+        task = _Task(next(self._numbers), coro, loop=self, name=name, context=context)
+        # Keep the tasks of dead programs: if they were collected, their cleanup would run at an undetermined time.
+        self._tasks.append(task)
+        if len(self._tasks) > self._tasks_max:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            self._tasks_max = 2 * len(self._tasks) + _TASKS_MIN
+        return task
+
+    def watch(self, task: "asyncio.Task[Any]") -> None:
+        """Treat the failure of a task that is not awaited as a bug."""
+        task.add_done_callback(self._on_end, context=Context())
+
+    def _on_end(self, task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Crash):
+            self.failures.append(f"{getattr(task, 'label', task)} ended with {error!r}")
+
+    # --- work of threads
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> "asyncio.Future[T]":
+        takes_s = self.random.uniform(*(_SLOW_WORK_S if self.random.random() < _SLOW_SHARE else _QUICK_WORK_S))
+        begins_s = self._now_s
+        if isinstance(executor, SimExecutor) and executor.thread_count_max == 1:
+            begins_s = max(begins_s, self._free_at_s.get(executor, 0.0))
+            self._free_at_s[executor] = begins_s + takes_s
+        done: asyncio.Future[T] = self.create_future()
+        self.call_at(begins_s + takes_s * self.random.random(), self._work, done, begins_s + takes_s, func, args)
+        return done
+
+    def _work(self, done: "asyncio.Future[T]", ends_s: float, func: Callable[..., T], args: tuple[Any, ...]) -> None:
+        """Run the work in one step, and deliver its result later."""
+        if done.cancelled():
+            return
+        try:
+            result = func(*args)
+        except BaseException as error:  # like that of a thread, it is delivered to the waiter
+            self.call_at(ends_s, _settle, done, None, error)
+        else:
+            self.call_at(ends_s, _settle, done, result, None)
+
+    # --- the network
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        return self.network.listen(protocol_factory, host, port)
+
+    async def create_connection(
+        self,
+        protocol_factory: Any,
+        host: Any = None,
+        port: Any = None,
+        **options: Any,
+    ) -> Any:
+        return await self.network.connect(protocol_factory, host, port)
+
+    # --- other methods that asyncio calls
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Do nothing: there are no slow steps to find."""
+
+    async def shutdown_asyncgens(self) -> None:
+        """Do nothing: generators end with their tasks."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Do nothing: there is no default executor."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Record an uncaught exception as a failure."""
+        process = PROCESS.get()
+        if self._is_closed or (process is not None and not process.is_alive):
+            return
+        if isinstance(context.get("exception"), Crash):
+            return  # the program was killed during a file system call
+        self.failures.append(f"{process or 'no program'}: {context['message']}: {context.get('exception')!r}")
+
+
+class _End(BaseException):
+    """Thrown into the remaining coroutines at the end of a simulation."""
+
+
+def _end_coroutine(coroutine: Any) -> None:
+    """End a coroutine. Throw again if it waits during its cleanup."""
+    # Not close(), which would leave an inner coroutine that waits during cleanup to the garbage collector.
+    with suppress(BaseException):  # errors of the cleanup are ignored
+        for _ in range(_END_TRIES_MAX):
+            coroutine.throw(_End())
+
+
+def _settle(done: "asyncio.Future[T]", result: Any, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
+
+
+def _name(callback: Any) -> str:
+    """Return a name of a step that is the same in every run."""
+    task = getattr(callback, "__self__", None)
+    if type(task) is _Task:
+        return task.label
+    return str(getattr(callback, "__qualname__", type(callback).__name__))

@@ -1,0 +1,266 @@
+"""Clients that send, read and read in groups during faults, and a final reader of everything."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+import tailrace.aio
+from tailrace.client.admin.core import NewTopic
+from tailrace.client.cluster import Cluster
+from tailrace.client.error import BufferFull
+from tailrace.client.fetch.isolation import visible_batches
+from tailrace.client.fetch.reader import Reader
+from tailrace.client.fetch.record import ConsumerRecord
+from tailrace.client.fetch.request import Fetched
+from tailrace.client.offset import EARLIEST, LATEST
+from tailrace.client.produce.delivery import RecordMetadata
+from tailrace.client.setting import SettingValue
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.errors import ApiError
+from tailrace.records.record import read_records
+from tailrace.sim.history import Pending
+from tailrace.sim.workload import FAILURES, TRY_AGAIN_S, keep_trying, partition_name
+from tailrace.sim.world import ACKNOWLEDGED, Program, World
+
+GROUP = "readers"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The parameters of the clients of one seed."""
+
+    topic: str
+    partition_count: int
+    replication_factor: int
+    topic_configs: tuple[tuple[str, str], ...]
+    producer: dict[str, SettingValue]
+    consumer: dict[str, SettingValue]
+    member: dict[str, SettingValue]
+    pause_s: float  # between two records of a producer, on average
+    pipeline_max: int
+    producer_count: int = 2
+    member_count: int = 2
+    consumer_count: int = 1
+
+
+class RecordWorkload:
+    """Producers, consumers and group members, all of one topic."""
+
+    def __init__(self, world: World, shape: Shape) -> None:
+        self.world = world
+        self.shape = shape
+        self.partition_count = shape.partition_count
+
+    def grow(self, partition_count: int) -> None:
+        """Record the new number of partitions of the topic."""
+        self.partition_count = max(partition_count, self.partition_count)
+
+    async def prepare(self) -> None:
+        await make_topic(self.world, self.shape)
+
+    def programs(self) -> dict[str, Program]:
+        shape = self.shape
+        kinds: list[tuple[str, int, Callable[[RecordWorkload], Runs]]] = [
+            ("producer", shape.producer_count, SendingClient),
+            ("member", shape.member_count, Member),
+            ("consumer", shape.consumer_count, ReadingClient),
+        ]
+        return {f"{name}-{number}": kind(self).run for name, count, kind in kinds for number in range(1, count + 1)}
+
+    async def drain(self) -> None:
+        """Read everything with a client that was not part of the faults."""
+        await keep_trying(self.world, "drain", lambda name: _drain(self.world, self.shape.topic, name))
+
+
+class Runs(Protocol):
+    """A client that can be started."""
+
+    async def run(self, name: str) -> None: ...
+
+
+async def make_topic(world: World, shape: Shape) -> None:
+    """Create the topic, retrying until it succeeds."""
+    new = NewTopic(shape.topic, shape.partition_count, shape.replication_factor, dict(shape.topic_configs))
+    while True:
+        try:
+            async with tailrace.aio.Admin(world.bootstrap, request_timeout_ms=5_000) as admin:
+                answer = (await admin.create_topics([new]))[shape.topic]
+                if not isinstance(answer, ApiError) or answer.code.name == "TOPIC_ALREADY_EXISTS":
+                    return
+        except FAILURES:
+            pass
+        await asyncio.sleep(TRY_AGAIN_S)
+
+
+class SendingClient:
+    """A producer that sends numbered values, several at a time, and records the outcome of each."""
+
+    def __init__(self, workload: RecordWorkload) -> None:
+        self._workload = workload
+        self._world = workload.world
+        self._shape = workload.shape
+
+    async def run(self, name: str) -> None:
+        """Send until the simulation ends."""
+        await keep_trying(self._world, name, self._run)
+
+    async def _run(self, name: str) -> None:
+        random = Random(f"{name} {self._world.seed}")
+        pending: set[asyncio.Task[None]] = set()
+        async with tailrace.aio.Producer(self._world.bootstrap, config=self._shape.producer) as producer:
+            number = 0
+            while not self._world.is_ending:
+                number += 1
+                partition = random.randrange(self._workload.partition_count)
+                await self._send(producer, name, f"{name}:{number}", partition, pending)
+                await asyncio.sleep(random.expovariate(1 / self._shape.pause_s))
+                if len(pending) >= self._shape.pipeline_max:
+                    await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            if pending:
+                await asyncio.wait(pending)
+
+    async def _send(
+        self, producer: tailrace.aio.Producer, name: str, value: str, partition: int, pending: set[asyncio.Task[None]]
+    ) -> None:
+        place = partition_name((self._shape.topic, partition))
+        operation = self._world.recorder.invoke(name, "send", partition=place, value=value)
+        try:
+            future = await producer.send(self._shape.topic, value.encode(), partition=partition)
+        except (BufferFull, *FAILURES) as error:
+            operation.fail(error)
+            return
+        task = asyncio.get_running_loop().create_task(self._settle(operation, future))
+        pending.add(task)
+        task.add_done_callback(pending.discard)
+
+    async def _settle(self, operation: Pending, future: Awaitable[RecordMetadata]) -> None:
+        try:
+            metadata = await future
+        except FAILURES as error:
+            operation.unknown(error)  # an earlier attempt may have been appended
+        else:
+            self._world.count(ACKNOWLEDGED)
+            operation.ok(offset=metadata.offset)
+
+
+class ReadingClient:
+    """A consumer that reads every partition from the start, and sometimes seeks back."""
+
+    def __init__(self, workload: RecordWorkload) -> None:
+        self._world = workload.world
+        self._shape = workload.shape
+
+    async def run(self, name: str) -> None:
+        """Read until the simulation ends."""
+        await keep_trying(self._world, name, self._run)
+
+    async def _run(self, name: str) -> None:
+        random = Random(f"{name} {self._world.seed}")
+        topic, count = self._shape.topic, self._shape.partition_count
+        consumer = tailrace.aio.Consumer(self._world.bootstrap, config=self._shape.consumer)
+        async with consumer.assign([(topic, partition, "earliest") for partition in range(count)]):
+            while not self._world.is_ending:
+                if random.random() < 0.01:
+                    partition = random.randrange(count)
+                    place = partition_name((topic, partition))
+                    self._world.recorder.invoke(name, "assign", partitions=[place]).ok()
+                    consumer.seek(topic, partition, "earliest")
+                await poll(self._world, name, consumer)
+
+
+class Member:
+    """A group member that commits what it has read, and fetches the committed offsets."""
+
+    def __init__(self, workload: RecordWorkload) -> None:
+        self._world = workload.world
+        self._shape = workload.shape
+
+    async def run(self, name: str) -> None:
+        """Read as a member until the simulation ends."""
+        await keep_trying(self._world, name, self._run)
+
+    async def _run(self, name: str) -> None:
+        random = Random(f"{name} {self._world.seed}")
+        consumer = tailrace.aio.Consumer(self._world.bootstrap, config={**self._shape.member, "group.id": GROUP})
+
+        def moved(partitions: list[TopicPartition]) -> None:
+            self._world.recorder.invoke(name, "assign", partitions=[partition_name(each) for each in partitions]).ok()
+
+        async with consumer.subscribe(self._shape.topic, on_assigned=moved, on_revoked=moved, on_lost=moved):
+            await self._read(name, consumer, random)
+
+    async def _read(self, name: str, consumer: tailrace.aio.Consumer, random: Random) -> None:
+        while not self._world.is_ending:
+            records = await poll(self._world, name, consumer)
+            if records and random.random() < 0.7:
+                await self._commit(name, consumer, records)
+            elif random.random() < 0.1:
+                await self._look(name, consumer)
+            await asyncio.sleep(random.uniform(0, 0.2))
+
+    async def _commit(self, name: str, consumer: tailrace.aio.Consumer, records: Sequence[ConsumerRecord]) -> None:
+        offsets = {(record.topic, record.partition): record.offset + 1 for record in records}
+        named = {partition_name(target): offset for target, offset in offsets.items()}
+        operation = self._world.recorder.invoke(name, "commit", group=GROUP, offsets=named)
+        try:
+            await consumer.commit(offsets)
+        except FAILURES as error:
+            operation.unknown(error)
+        else:
+            operation.ok()
+
+    async def _look(self, name: str, consumer: tailrace.aio.Consumer) -> None:
+        operation = self._world.recorder.invoke(name, "committed", group=GROUP)
+        try:
+            found = await consumer.committed()
+        except FAILURES as error:
+            operation.unknown(error)
+        else:
+            operation.ok(offsets={partition_name(each): value.offset for each, value in found.items() if value})
+
+
+async def poll(world: World, name: str, consumer: tailrace.aio.Consumer, **asked: object) -> list[ConsumerRecord]:
+    """Poll once and record it. Return no records after an error."""
+    operation = world.recorder.invoke(name, "poll", **asked)
+    try:
+        records = await consumer.poll(1.0)
+    except FAILURES as error:
+        operation.unknown(error)
+        await asyncio.sleep(TRY_AGAIN_S)
+        return []
+    operation.ok(records=[[partition_name(record[:2]), record.offset, _text(record.value)] for record in records])
+    return records
+
+
+async def _drain(world: World, topic: str, name: str) -> None:
+    async with Cluster(world.bootstrap, client_id=name) as cluster:
+        async with Reader(cluster, topic) as reader:
+            starts, ends = await reader.find_offsets(EARLIEST), await reader.find_offsets(LATEST)
+            places = [partition_name((topic, partition)) for partition in sorted(ends)]
+            whole = world.recorder.invoke(name, "drain", partitions=places)
+            left = {partition for partition, start in starts.items() if start < ends[partition]}
+            reader.seek({partition: starts[partition] for partition in left})
+            while left:
+                operation = world.recorder.invoke(name, "poll")
+                fetched = await anext(reader)
+                operation.ok(records=fetched_records(fetched))
+                if fetched.next_offset >= ends[fetched.partition]:
+                    left.discard(fetched.partition)
+            whole.ok()
+
+
+def fetched_records(fetched: Fetched) -> list[list[object]]:
+    """Return the records of a fetch in the form of a history."""
+    place = partition_name((fetched.topic, fetched.partition))
+    return [
+        [place, record.offset, _text(record.value), header.partition_leader_epoch]
+        for position, header in visible_batches(fetched.data, fetched.aborted)
+        for record in read_records(fetched.data, position)
+        if record.offset >= fetched.offset
+    ]
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()

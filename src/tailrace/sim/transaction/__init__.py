@@ -1,0 +1,1 @@
+"""Transactional clients and their checks in the simulator."""

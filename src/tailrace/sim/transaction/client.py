@@ -1,0 +1,172 @@
+"""Transactional clients: tellers, which write new values, and copiers, which write what they read.
+
+Several clients have the same transactional id. The latest one fences the others, which find out during any operation,
+possibly after a long pause.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+
+import tailrace.aio
+from tailrace.client.error import CommitFailed, TransactionFailed
+from tailrace.client.fetch.record import ConsumerRecord
+from tailrace.client.setting import SettingValue
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.sim.record_workload import poll
+from tailrace.sim.transaction.producer import RecordedProducer
+from tailrace.sim.workload import keep_trying, partition_name
+from tailrace.sim.world import World
+
+GROUP = "copiers"
+_PASSING = (TransactionFailed, CommitFailed)
+_ABORT_SHARE = 0.15
+_DAWDLE_SHARE = 0.08
+_DAWDLE_S = (0.2, 4.0)
+_LIFE_SHARE = 0.05
+_REST_S = (0.2, 2.0)
+_VALUES_MAX = 4
+_PEEK_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionShape:
+    """The parameters of the clients of one seed."""
+
+    source: str
+    target: str
+    partition_count: int
+    replication_factor: int
+    producer: dict[str, SettingValue]
+    member: dict[str, SettingValue]
+    consumer: dict[str, SettingValue]
+    pause_s: float
+    transaction_timeout_ms: int
+
+
+class TransactionalClient:
+    """The common part of tellers and copiers: several runs, each with its own producer, and pauses between them."""
+
+    def __init__(self, world: World, shape: TransactionShape, transactional_id: str) -> None:
+        self.world = world
+        self.shape = shape
+        self.transactional_id = transactional_id
+
+    async def run(self, name: str) -> None:
+        """Write until the simulation ends."""
+        await keep_trying(self.world, name, self._run)
+
+    async def _run(self, name: str) -> None:
+        random = Random(f"{name} {self.world.seed}")
+        number = 0
+        while not self.world.is_ending:
+            number += 1
+            await self.live(f"{name}-{number}", random)
+            if not self.world.is_ending:
+                await asyncio.sleep(random.uniform(*_REST_S))
+
+    async def live(self, name: str, random: Random) -> None:
+        """Run once under one name."""
+        raise NotImplementedError
+
+    def producer(self, name: str) -> RecordedProducer:
+        """Return a new producer."""
+        settings = {**self.shape.producer, "transaction.timeout.ms": self.shape.transaction_timeout_ms}
+        return RecordedProducer(self.world, name, self.transactional_id, settings)
+
+    async def pause(self, random: Random) -> None:
+        """Pause briefly, or so long that another client takes over."""
+        if random.random() < _DAWDLE_SHARE:
+            await asyncio.sleep(random.uniform(*_DAWDLE_S))
+        elif random.random() < 0.5:
+            await asyncio.sleep(random.expovariate(1 / self.shape.pause_s))
+
+    def goes_on(self, random: Random) -> bool:
+        return not self.world.is_ending and random.random() >= _LIFE_SHARE
+
+
+class Teller(TransactionalClient):
+    """Writes a few values in each transaction, and sometimes checks whether it can read them."""
+
+    async def live(self, name: str, random: Random) -> None:
+        places = [(self.shape.target, partition, "earliest") for partition in range(self.shape.partition_count)]
+        consumer = tailrace.aio.Consumer(self.world.bootstrap, config=self.shape.consumer)
+        async with self.producer(name) as producer, consumer.assign(places):
+            await producer.init()
+            while self.goes_on(random):
+                try:
+                    await self._tell(producer, consumer, name, random)
+                except TransactionFailed:
+                    await producer.abort()
+                await asyncio.sleep(random.expovariate(1 / self.shape.pause_s))
+
+    async def _tell(
+        self, producer: RecordedProducer, consumer: tailrace.aio.Consumer, name: str, random: Random
+    ) -> None:
+        transaction = await producer.begin()
+        for number in range(random.randint(1, _VALUES_MAX)):
+            partition = random.randrange(self.shape.partition_count)
+            await producer.send(self.shape.target, partition, f"{transaction}.{number}")
+            await self.pause(random)
+        if random.random() < _PEEK_SHARE:
+            await poll(self.world, name, consumer)
+        await (producer.abort if random.random() < _ABORT_SHARE else producer.commit)()
+
+
+class Copier(TransactionalClient):
+    """Writes a value for each record that it reads as a group member, and commits both together."""
+
+    async def live(self, name: str, random: Random) -> None:
+        consumer = tailrace.aio.Consumer(self.world.bootstrap, config={**self.shape.member, "group.id": GROUP})
+
+        def moved(partitions: list[TopicPartition]) -> None:
+            self._move(name, partitions)
+
+        async with self.producer(name) as producer:
+            await producer.init()
+            async with consumer.subscribe(self.shape.source, on_assigned=moved, on_revoked=moved, on_lost=moved):
+                while self.goes_on(random):
+                    records = await poll(self.world, name, consumer)
+                    if records:
+                        await self._copy(producer, consumer, records, random, name)
+
+    async def _copy(
+        self,
+        producer: RecordedProducer,
+        consumer: tailrace.aio.Consumer,
+        records: list[ConsumerRecord],
+        random: Random,
+        name: str,
+    ) -> None:
+        try:
+            await self._transact(producer, consumer, records, random)
+            if random.random() >= _ABORT_SHARE:
+                await producer.commit()
+                return
+        except _PASSING:
+            pass
+        await producer.abort()
+        await self._rewind(consumer, name)
+
+    async def _transact(
+        self, producer: RecordedProducer, consumer: tailrace.aio.Consumer, records: list[ConsumerRecord], random: Random
+    ) -> None:
+        transaction = await producer.begin()
+        for record in records:
+            source = f"{partition_name(record[:2])}:{record.offset}"
+            partition = record.partition % self.shape.partition_count
+            await producer.send(self.shape.target, partition, f"{transaction} {source}", source=source)
+        await self.pause(random)
+        offsets = {TopicPartition(record.topic, record.partition): record.offset + 1 for record in records}
+        await producer.send_offsets(consumer, GROUP, offsets)
+        await self.pause(random)
+
+    async def _rewind(self, consumer: tailrace.aio.Consumer, name: str) -> None:
+        """Seek back to the committed offsets."""
+        found = await consumer.committed(consumer.assignment())
+        self._move(name, list(found))
+        for target, committed in found.items():
+            consumer.seek(*target, "earliest" if committed is None else committed.offset)
+
+    def _move(self, name: str, partitions: list[TopicPartition]) -> None:
+        self.world.recorder.invoke(name, "assign", partitions=[partition_name(each) for each in partitions]).ok()

@@ -1,0 +1,290 @@
+"""Both ends of a simulated connection.
+
+Each end has a queue of pieces for the other. A piece is delivered at its time if the link is up, in a step of the
+receiving program. A program that does not read, or is paused, leaves the rest in the queue; what exceeds the kernel's
+buffer counts as the sender's write buffer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextvars import Context
+from random import Random
+from typing import Any, Protocol
+
+from tailrace.sim.process import Process
+
+Address = tuple[str, int]
+Buffer = bytes | bytearray | memoryview
+
+_KERNEL_BYTES = 256 * 1024
+_WRITE_HIGH_BYTES = 64 * 1024
+_SPLIT_SHARE = 0.1
+_SPLIT_S_MAX = 0.005
+_FINISH = b""  # sent last by a peer that writes no more
+_RESET = ConnectionResetError(104, "Connection reset by peer")
+
+
+class Wire(Protocol):
+    """The part of the network that transports use."""
+
+    random: Random
+    transports: "dict[SimTransport, None]"
+    loop: Any
+
+    def is_open(self, source: str, target: str) -> bool: ...
+
+    def arrival_s(self) -> float: ...
+
+    def carry(self, source: str, target: str, action: Callable[[], None]) -> None: ...
+
+    def wait_open(self, source: str, target: str, action: Callable[[], None]) -> None: ...
+
+
+class SimSocket:
+    """The socket of a connection, as far as programs use it."""
+
+    def setsockopt(self, *option: object) -> None:
+        """Do nothing: there is no kernel."""
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a connection, as asyncio passes it to a protocol."""
+
+    def __init__(self, wire: Wire, local: Address, remote: Address) -> None:
+        super().__init__({"peername": remote, "sockname": local, "socket": SimSocket()})
+        self.local = local
+        self.remote = remote
+        self.process: Process | None = None
+        self.context: Context = Context()
+        self.peer: SimTransport
+        self._wire = wire
+        self._protocol: Any = None
+        self._outgoing: deque[tuple[float, bytes]] = deque()
+        self._outgoing_bytes = 0
+        self._last_arrival_s = 0.0
+        self._high_bytes = _WRITE_HIGH_BYTES
+        self._is_writing_paused = False
+        self._is_reading = True
+        self._is_pumping = False
+        self._is_black_hole = False
+        self._is_closing = False
+        self._is_gone = False
+        wire.transports[self] = None
+
+    def start(self, protocol: Any) -> None:
+        """Start the protocol, and deliver data that arrived before."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+        if self._is_gone:
+            protocol.connection_lost(_RESET)
+        else:
+            self.peer.pump()
+
+    # --- the transport interface
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self._is_gone
+
+    def is_reading(self) -> bool:
+        return self._is_reading
+
+    def pause_reading(self) -> None:
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self.peer.pump()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_bytes = _WRITE_HIGH_BYTES if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        return max(0, self._outgoing_bytes - _KERNEL_BYTES)
+
+    def write(self, data: Buffer) -> None:
+        self.writelines([data])
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        data = b"".join(list_of_data)
+        if not data or self._is_closing or self._is_gone:
+            return
+        for piece in self._split(data):
+            self._send(piece)
+        if self.get_write_buffer_size() > self._high_bytes and not self._is_writing_paused:
+            self._is_writing_paused = True
+            self._protocol.pause_writing()
+        self.pump()
+
+    def write_eof(self) -> None:
+        self._send(_FINISH)
+        self.pump()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if self._is_closing or self._is_gone:
+            return
+        self._is_closing = True
+        self._send(_FINISH)
+        self.pump()
+        if not self.get_write_buffer_size():
+            self._soon(self._lose, None)
+
+    def abort(self) -> None:
+        if self._is_gone:
+            return
+        self._is_closing = True
+        self._drop_outgoing()
+        self._reset_peer()
+        self._soon(self._lose, None)
+
+    # --- faults
+
+    def die(self) -> None:
+        """End this side because its program died: the kernel closes the connection or resets it."""
+        if self._wire.random.random() < 0.5:
+            self._send(_FINISH)
+            self._end(keeps_outgoing=True)
+            self.pump()
+        else:
+            self._end()
+            self._reset_peer()
+
+    def vanish(self) -> None:
+        """End this side without notice, because its host is off."""
+        self._end()
+
+    def break_off(self) -> None:
+        """Reset the connection at both ends."""
+        self._wire.carry(self.remote[0], self.local[0], self._on_reset)
+        self._reset_peer()
+
+    def swallow(self) -> None:
+        """Drop all data in both directions from now on, without notice."""
+        self._is_black_hole = self.peer._is_black_hole = True
+
+    # --- delivery to the peer
+
+    def _split(self, data: bytes) -> list[bytes]:
+        random = self._wire.random
+        if len(data) < 2 or random.random() >= _SPLIT_SHARE:
+            return [data]
+        cuts = sorted({random.randrange(1, len(data)) for _ in range(random.randint(1, 3))})
+        return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+    def _send(self, piece: bytes) -> None:
+        arrival_s = self._wire.arrival_s()
+        if self._outgoing:
+            arrival_s = max(arrival_s, self._last_arrival_s + self._wire.random.uniform(0, _SPLIT_S_MAX))
+        self._last_arrival_s = max(arrival_s, self._last_arrival_s)
+        self._outgoing.append((self._last_arrival_s, piece))
+        self._outgoing_bytes += len(piece)
+
+    def pump(self) -> None:
+        """Schedule the delivery of the next piece."""
+        if self._outgoing and not self._is_pumping and not self._is_black_hole:
+            self._is_pumping = True
+            self._try_at(self._outgoing[0][0])
+
+    def _try_at(self, when_s: float) -> None:
+        """Deliver in a step of the peer, so that it waits while the peer is paused; a closed peer has no steps."""
+        context = Context() if self.peer._is_gone else self.peer.context
+        self._wire.loop.call_at(max(when_s, self._wire.loop.time()), self._try, context=context)
+
+    def _try(self) -> None:
+        self._is_pumping = False
+        if not self._outgoing or self._is_black_hole:
+            return
+        if not self._wire.is_open(self.local[0], self.remote[0]):
+            self._is_pumping = True
+            self._wire.wait_open(self.local[0], self.remote[0], lambda: self._try_at(0.0))
+        elif self.peer._is_gone:
+            self._drop_outgoing()
+            self._wire.carry(self.remote[0], self.local[0], self._on_reset)
+        elif self.peer._protocol is not None and self.peer._is_reading:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        _, piece = self._outgoing.popleft()
+        rest = self.peer._receive(piece)
+        self._outgoing_bytes -= len(piece) - len(rest)
+        if rest:
+            self._outgoing.appendleft((0.0, rest))
+        self._drained()
+        self.pump()
+
+    def _drained(self) -> None:
+        if self.get_write_buffer_size():
+            return
+        if self._is_writing_paused:
+            self._is_writing_paused = False
+            self._soon(self._protocol.resume_writing)
+        if self._is_closing and not self._is_gone:
+            self._soon(self._lose, None)
+
+    def _receive(self, piece: bytes) -> bytes:
+        """Pass a piece to the protocol and return the part that it did not take."""
+        if self._is_closing:
+            return b""
+        if piece == _FINISH:
+            if not self._protocol.eof_received():
+                self.close()
+            return b""
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(piece)
+            return b""
+        while piece and self._is_reading and not self._is_gone:
+            room: Any = self._protocol.get_buffer(-1)
+            size_bytes = min(len(room), len(piece))
+            room[:size_bytes] = piece[:size_bytes]
+            self._protocol.buffer_updated(size_bytes)
+            piece = piece[size_bytes:]
+        return piece
+
+    # --- the end of a connection
+
+    def _reset_peer(self) -> None:
+        self._wire.carry(self.local[0], self.remote[0], self.peer._on_reset)
+
+    def _on_reset(self) -> None:
+        if not self._is_gone and not self._is_black_hole:
+            self._soon(self._lose, _RESET)
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._is_gone:
+            return
+        self._end(keeps_outgoing=self._is_closing and error is None)
+        if self._protocol is not None:
+            self._protocol.connection_lost(error)
+
+    def _end(self, *, keeps_outgoing: bool = False) -> None:
+        self._is_gone = True
+        if not keeps_outgoing:
+            self._drop_outgoing()
+        self._wire.transports.pop(self, None)
+        self.peer._is_pumping = False  # the step of this end that was to deliver never comes
+        self.peer.pump()
+
+    def _drop_outgoing(self) -> None:
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
+
+    def _soon(self, callback: Callable[..., object], *arguments: object) -> None:
+        self._wire.loop.call_at(self._wire.loop.time(), callback, *arguments, context=self.context)
+
+
+def join(wire: Wire, source: Address, target: Address) -> tuple[SimTransport, SimTransport]:
+    """Return the two ends of a new connection."""
+    one, other = SimTransport(wire, source, target), SimTransport(wire, target, source)
+    one.peer, other.peer = other, one
+    return one, other

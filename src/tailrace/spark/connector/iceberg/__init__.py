@@ -1,0 +1,1 @@
+"""Tables of Iceberg, as sources and sinks of flows."""

@@ -1,0 +1,1 @@
+"""The connector for the lines of one file."""

@@ -1,0 +1,1 @@
+"""Changes of PostgreSQL tables as the source of flows, by logical decoding."""

@@ -1,0 +1,28 @@
+"""Batches that come again: how a sink recognises one, and what it does with one that it has written before."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace.spark.error import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def read_query_id(checkpoint: Path) -> str:
+    """Return the id of the streaming query, which Spark has written to the checkpoint before the first batch."""
+    path = checkpoint / "metadata"
+    try:
+        return str(json.loads(path.read_text())["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"the checkpoint file {path} cannot be read: {error}") from None
+
+
+def compute_only(batch: "DataFrame") -> None:
+    """Compute a batch without writing it.
+
+    A flow with windows, joins or deduplication changes its state when its rows are computed. If a batch were left out,
+    its changes would be missing, and Spark would refuse to go on.
+    """
+    batch.write.format("noop").mode("overwrite").save()

@@ -1,0 +1,1 @@
+"""Compacted topics as tables: the newest row of each key, for joins with streams."""

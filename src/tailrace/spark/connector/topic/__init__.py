@@ -1,0 +1,1 @@
+"""Topics as sources and sinks of flows, with values that are decoded by a schema and rows that are encoded."""

@@ -1,0 +1,108 @@
+"""The decision about a micro-batch that was written in transactions, and its consequences.
+
+Theory of operation. Tasks write in transactions that they leave prepared. The driver then decides the batch: it
+writes the transactions of the batch to a topic, and then commits them. When the decision is written, the batch is
+in the output, whatever crashes afterwards. A restarted driver that runs the batch again finds the decision, commits
+the transactions that it names (possibly again), and aborts those that the tasks have written this time. Without a
+decision no earlier transaction was committed, and the driver decides for the new ones.
+
+Only one worker process uses a transactional id, in one run of a query, so no late attempt of a task can end a
+transaction that was decided. A transactional id of the sink and a record of the query's runs (`claim`) determine which
+worker may decide, so a driver that was thought dead cannot decide any more.
+
+A transaction that no decision names stays open until it is aborted, since prepared transactions have no timeout. So
+the first commit of each run, and each one after an attempt that failed, searches for such remains. Spark does not
+report every attempt: of two that run at the same time it kills the slower one, it runs stages again, and executors that
+it gave up go on. So there is also a search from time to time. Remains are listed in the claim before they are aborted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from tailrace.base.limits import SPARK_DECISION_BYTES_MAX
+from tailrace.client.transaction.state import PreparedTransaction
+from tailrace.spark.decision_record import decode_record, encode_record, read_transactions
+from tailrace.spark.error import WriteError
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The transactions that make up the newest batch of a sink, and the run in which they were written."""
+
+    batch_id: int
+    run_id: str
+    transactions: tuple[PreparedTransaction, ...]
+
+    def encode(self) -> bytes:
+        """Return the value of the decision's record; the key is the sink's name."""
+        return encode_record(batch=self.batch_id, run=self.run_id, transactions=self.transactions)
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Decode a decision from the value of a record; raises `UnreadableRecord`."""
+        return decode_record(
+            value,
+            "decision",
+            lambda fields: cls(int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"])),
+        )
+
+
+def check_size(decision: Decision, sink: str) -> None:
+    """Raise `WriteError` if a decision names too many transactions for one record."""
+    size_bytes = len(decision.encode())
+    if size_bytes > SPARK_DECISION_BYTES_MAX:
+        raise WriteError(
+            f"batch {decision.batch_id} of {sink} was written by {len(decision.transactions)} tasks, and the decision "
+            f"that names their transactions would take {size_bytes} bytes; the limit is {SPARK_DECISION_BYTES_MAX}. "
+            "Write from fewer tasks: call coalesce on the rows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The prepared transactions of a batch.
+
+    `had_failures` means that a first attempt failed, `is_complete` that every task succeeded in some attempt.
+    """
+
+    sink: str
+    run_id: str
+    batch_id: int
+    transactions: tuple[PreparedTransaction, ...]
+    had_failures: bool = False
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a driver for a batch, in this order: write the decision, commit, abort."""
+
+    decision: Decision | None
+    commit: tuple[PreparedTransaction, ...]
+    abort: tuple[PreparedTransaction, ...]
+
+
+def plan_commit(found: Decision | None, offer: Offer) -> Plan:
+    """Decide about a written batch, given the newest decision of its sink."""
+    if found is not None and (found.batch_id, found.run_id) == (offer.batch_id, offer.run_id) and offer.transactions:
+        # A batch is repeated only in another run, so this is a second write, which would be dropped silently.
+        raise WriteError(
+            f"batch {offer.batch_id} was already written to this topic: write to a topic once in each micro-batch"
+        )
+    if found is None or found.batch_id < offer.batch_id:
+        decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
+        return Plan(decision, offer.transactions, ())
+    abort = _without(offer.transactions, found.transactions)
+    if found.batch_id > offer.batch_id:
+        return Plan(None, (), abort)  # the user has restored an older checkpoint
+    # Written again for this run, to tell a second write in the batch from a repeated batch.
+    decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
+    return Plan(decision, found.transactions, abort)
+
+
+def _without(
+    transactions: Sequence[PreparedTransaction], decided: Sequence[PreparedTransaction]
+) -> tuple[PreparedTransaction, ...]:
+    kept = set(decided)
+    return tuple(transaction for transaction in transactions if transaction not in kept)

@@ -1,0 +1,1 @@
+"""Mirrors: copies of topics in another cluster, made by tasks of Spark."""

@@ -1,0 +1,1 @@
+"""One segment of a log: its files, indexes and checks."""

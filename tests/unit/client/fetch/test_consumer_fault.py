@@ -1,0 +1,75 @@
+"""What a consumer does when things go wrong: it goes on where it was."""
+
+from itertools import islice
+from typing import Any
+
+import pytest
+from tests.unit.client.face import Face
+
+import tailrace
+from tailrace.testing import Broker
+
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 20}
+
+
+def fill(broker: Broker, topic: str, count: int, start: int = 0) -> None:
+    broker.produce(topic, [b"%d" % index for index in range(start, start + count)])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"error": "NOT_LEADER_OR_FOLLOWER"}, {"error": "FENCED_LEADER_EPOCH"}, {"drop": True}],
+    ids=["leader", "epoch", "drop"],
+)
+@pytest.mark.parametrize("api", ["FETCH", "LIST_OFFSETS"])
+def test_what_passes_is_waited_for(
+    tailrace_broker: Broker, topic: str, face: Face, api: str, fault: dict[str, object]
+) -> None:
+    tailrace_broker.create_topic(topic)
+    fill(tailrace_broker, topic, 10)
+    injected = tailrace_broker.inject(api, count=2, **fault)  # type: ignore[arg-type]
+    settings = {**QUICK, "auto_offset_reset": "earliest"}
+    with face.consumer(tailrace_broker.bootstrap_servers, **settings).subscribe(topic) as consumer:
+        assert [int(record.value) for record in islice(iter(consumer), 10)] == list(range(10))
+    assert injected.hits == 2
+
+
+def test_a_restart_of_the_broker_is_waited_for(tailrace_broker: Broker, topic: str, face: Face) -> None:
+    tailrace_broker.create_topic(topic)
+    fill(tailrace_broker, topic, 5)
+    with face.consumer(tailrace_broker.bootstrap_servers, **QUICK).assign([(topic, 0, "earliest")]) as consumer:
+        assert [int(record.value) for record in islice(iter(consumer), 5)] == list(range(5))
+        tailrace_broker.restart()
+        fill(tailrace_broker, topic, 5, 5)
+        assert [int(record.value) for record in islice(iter(consumer), 5)] == list(range(5, 10))
+
+
+def test_what_will_not_pass_is_raised(tailrace_broker: Broker, topic: str, face: Face) -> None:
+    tailrace_broker.create_topic(topic)
+    fill(tailrace_broker, topic, 1)
+    tailrace_broker.inject("FETCH", error="TOPIC_AUTHORIZATION_FAILED")
+    with face.consumer(tailrace_broker.bootstrap_servers, **QUICK).assign([(topic, 0, 0)]) as consumer:
+        with pytest.raises(tailrace.ApiError, match="TOPIC_AUTHORIZATION_FAILED"):
+            consumer.poll(20)
+        consumer.seek(topic, 0, 0)
+        assert len(consumer.poll(20)) == 1
+
+
+def test_what_does_not_pass_for_long_is_raised_and_tried_on(tailrace_broker: Broker, topic: str, face: Face) -> None:
+    tailrace_broker.create_topic(topic)
+    fill(tailrace_broker, topic, 1)
+    tailrace_broker.inject("FETCH", error="NOT_LEADER_OR_FOLLOWER", count=None)
+    settings = {**QUICK, "default_api_timeout_ms": 100}
+    with face.consumer(tailrace_broker.bootstrap_servers, **settings).assign([(topic, 0, 0)]) as consumer:
+        with pytest.raises(tailrace.ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+            consumer.poll(20)
+        tailrace_broker.clear_faults()
+        assert len(consumer.poll(20)) == 1
+
+
+def test_a_table_is_read_through_faults(tailrace_broker: Broker, topic: str) -> None:
+    pytest.importorskip("pyarrow")
+    tailrace_broker.create_topic(topic)
+    fill(tailrace_broker, topic, 50)
+    tailrace_broker.inject("FETCH", drop=True, count=2)
+    assert tailrace.read_table(tailrace_broker.bootstrap_servers, topic, **QUICK).num_rows == 50

@@ -1,0 +1,118 @@
+"""Commits one after the other, with a coordinator whose answers are written out."""
+
+import asyncio
+from collections.abc import Mapping
+from uuid import UUID
+
+import pytest
+
+from tailrace.client.cluster import Cluster
+from tailrace.client.error import BrokerUnavailable, CommitFailed
+from tailrace.client.fetch.record import ConsumerRecord
+from tailrace.client.group import commit_queue as group_commit
+from tailrace.client.group.commit_queue import Committer
+from tailrace.client.group.committable import read_offsets
+from tailrace.client.group.coordinator import Coordinator
+from tailrace.client.group.offset import Identity, OffsetAndMetadata
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.errors import ApiError, ErrorCode
+
+ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
+
+
+class Script:
+    """A group's coordinator that gives these answers in turn, and then takes everything."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: ErrorCode | Exception) -> None:
+        self.asked: list[tuple[int, dict[TopicPartition, int]]] = []
+        self.identity = Identity("m", 1)
+        self.owned = {ONE, TWO}
+        self.is_fenced = True
+        self._answers = list(answers)
+        monkeypatch.setattr(group_commit, "commit_offsets", self._commit)
+        cluster = Cluster("localhost:1", retry_backoff_ms=0)
+        self.committer = Committer(
+            Coordinator(cluster, "g"), lambda: self.identity, lambda target: target in self.owned, 5_000
+        )
+        self.committer.on_fenced = lambda _: self.is_fenced
+
+    async def _commit(
+        self,
+        _: Coordinator,
+        identity: Identity,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        __: Mapping[str, UUID],
+    ) -> dict[TopicPartition, ErrorCode]:
+        self.asked.append((identity.generation_id, {target: found.offset for target, found in offsets.items()}))
+        await asyncio.sleep(0)
+        answer = self._answers.pop(0) if self._answers else ErrorCode.NONE
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is ErrorCode.STALE_MEMBER_EPOCH:
+            self.identity = Identity("m", identity.generation_id + 1)  # as the next heartbeat would have it
+        return dict.fromkeys(offsets, answer)
+
+
+def at(offset: int, target: TopicPartition = ONE) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {target: OffsetAndMetadata(offset)}
+
+
+def test_an_older_commit_is_done_before_a_newer_one_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, BrokerUnavailable("gone"), ErrorCode.NOT_COORDINATOR)
+
+    async def work() -> None:
+        await asyncio.gather(*(script.committer.commit(at(offset)) for offset in (5, 6, 7)))
+
+    asyncio.run(work())
+    assert [offsets[ONE] for _, offsets in script.asked] == [5, 5, 5, 6, 7]
+    assert script.committer.changed({**at(7), **at(3, TWO)}) == at(3, TWO)
+
+
+def test_a_new_epoch_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS)
+    asyncio.run(script.committer.commit(at(5)))
+    assert [generation for generation, _ in script.asked] == [1, 2, 2]
+
+
+def test_what_went_to_another_meanwhile_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, ErrorCode.REBALANCE_IN_PROGRESS)
+    script.owned = {TWO}
+    with pytest.raises(CommitFailed, match="t-1 was assigned to another member"):
+        asyncio.run(script.committer.commit(at(5)))
+    assert len(script.asked) == 1
+    assert script.committer.changed(at(5)) == at(5)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_a_group_that_has_gone_on_is_told_from_one_that_is_about_to(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    script = Script(monkeypatch, code)
+    with pytest.raises(CommitFailed, match=f"has excluded this consumer .{code.name}"):
+        asyncio.run(script.committer.commit(at(5)))
+    script = Script(monkeypatch, code)
+    script.is_fenced = False
+    asyncio.run(script.committer.commit(at(5)))
+    assert len(script.asked) == 2
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_what_will_not_pass_is_raised_at_once(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> None:
+    script = Script(monkeypatch, code)
+    with pytest.raises(ApiError, match=f"{code.name}: committing offset 5 of t-1"):
+        asyncio.run(script.committer.commit(at(5)))
+    assert len(script.asked) == 1
+
+
+def test_offsets_are_read_as_people_give_them() -> None:
+    record = ConsumerRecord("t", 1, 4, 0, None, None, ())
+    positions = {ONE: OffsetAndMetadata(5, "", 3)}
+    assert read_offsets(record, positions, None) == {ONE: (5, "", 3)}
+    assert read_offsets(record._replace(offset=3), positions, None) == {ONE: (4, "", -1)}
+    assert read_offsets({("t", 1): 9, TWO: OffsetAndMetadata(2, "note")}, positions, None) == {
+        ONE: (9, "", -1),
+        TWO: (2, "note", -1),
+    }
+    for wrong, error in (({("t", 1): -1}, ValueError), ({("t",): 1}, TypeError), ("t", TypeError), ({1: 1}, TypeError)):
+        with pytest.raises(error, match="commit a record, a batch, or a mapping"):
+            read_offsets(wrong, positions, None)

@@ -1,0 +1,171 @@
+"""Changes of oneofs. Release 8.3 judges some of them in another way, see `released`."""
+
+from tests.unit.schema.protobuf.case import Case
+
+ONEOF_CASES = [
+    Case(
+        "an empty message gets a oneof",
+        "message M { int32 z = 9; }",
+        "message M { int32 z = 9; oneof o { int32 a = 1; string b = 2; } }",
+    ),
+    Case("one field moves into a new oneof", "message M { int32 a = 1; }", "message M { oneof o { int32 a = 1; } }"),
+    Case(
+        "one field moves into a new oneof with a new field",
+        "message M { int32 a = 1; }",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        old_reads_new=["ONEOF_FIELD_REMOVED #/M/o/2"],
+        released=([], []),
+    ),
+    Case(
+        "two fields move into a new oneof",
+        "message M { int32 a = 1; string b = 2; }",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        new_reads_old=["MULTIPLE_FIELDS_MOVED_TO_ONEOF #/M/o"],
+    ),
+    Case(
+        "three fields move into a new oneof",
+        "message M { int32 a = 1; string b = 2; bool c = 3; }",
+        "message M { oneof o { int32 a = 1; string b = 2; bool c = 3; } }",
+        new_reads_old=["MULTIPLE_FIELDS_MOVED_TO_ONEOF #/M/o"],
+    ),
+    Case(
+        "two fields move into two oneofs",
+        "message M { int32 a = 1; string b = 2; }",
+        "message M { oneof o { int32 a = 1; } oneof p { string b = 2; } }",
+    ),
+    Case(
+        "a field moves into an existing oneof",
+        "message M { int32 a = 1; oneof o { string b = 2; } }",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        new_reads_old=["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"],
+        released=(["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"], ["ONEOF_FIELD_REMOVED #/M/o/1"]),
+    ),
+    Case(
+        "two fields move into an existing oneof",
+        "message M { int32 a = 1; bool c = 3; oneof o { string b = 2; } }",
+        "message M { oneof o { int32 a = 1; string b = 2; bool c = 3; } }",
+        new_reads_old=["MULTIPLE_FIELDS_MOVED_TO_ONEOF #/M/o"],
+        released=(
+            ["MULTIPLE_FIELDS_MOVED_TO_ONEOF #/M/o"],
+            ["ONEOF_FIELD_REMOVED #/M/o/1", "ONEOF_FIELD_REMOVED #/M/o/3"],
+        ),
+    ),
+    Case(
+        "a field is added to a oneof",
+        "message M { oneof o { int32 a = 1; } }",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        old_reads_new=["ONEOF_FIELD_REMOVED #/M/o/2"],
+    ),
+    Case(
+        "a field of a oneof is renamed",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof o { int32 c = 1; string b = 2; } }",
+    ),
+    Case(
+        "a field of a oneof changes its type",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof o { string a = 1; string b = 2; } }",
+        new_reads_old=["FIELD_SCALAR_KIND_CHANGED #/M/o/1"],
+        old_reads_new=["FIELD_SCALAR_KIND_CHANGED #/M/o/1"],
+    ),
+    Case(
+        "a field of a oneof changes to a type of its kind",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof o { uint64 a = 1; bytes b = 2; } }",
+    ),
+    Case(
+        "a field of a oneof gets another number",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof o { int32 a = 3; string b = 2; } }",
+        new_reads_old=["ONEOF_FIELD_REMOVED #/M/o/1"],
+        old_reads_new=["ONEOF_FIELD_REMOVED #/M/o/3"],
+    ),
+    Case(
+        "a oneof is renamed",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof p { int32 a = 1; string b = 2; } }",
+    ),
+    Case(
+        "a oneof is renamed and a type changes",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof p { string a = 1; string b = 2; } }",
+        new_reads_old=["FIELD_SCALAR_KIND_CHANGED #/M/p/1"],
+        old_reads_new=["FIELD_SCALAR_KIND_CHANGED #/M/o/1"],
+        released=([], []),
+    ),
+    Case(
+        "a oneof is split",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { oneof o { int32 a = 1; } oneof p { string b = 2; } }",
+        old_reads_new=["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"],
+        released=(["ONEOF_FIELD_REMOVED #/M/o/2"], []),
+    ),
+    Case(
+        "a field moves from one oneof to another",
+        "message M { oneof o { int32 a = 1; string b = 2; } oneof p { bool c = 3; } }",
+        "message M { oneof o { int32 a = 1; } oneof p { string b = 2; bool c = 3; } }",
+        new_reads_old=["FIELD_MOVED_TO_EXISTING_ONEOF #/M/p"],
+        old_reads_new=["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"],
+        released=(["ONEOF_FIELD_REMOVED #/M/o/2"], ["ONEOF_FIELD_REMOVED #/M/p/2"]),
+    ),
+    Case(
+        "a oneof loses its last field to a message field",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { int32 a = 1; oneof o { string b = 2; } }",
+        old_reads_new=["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"],
+        released=(["ONEOF_FIELD_REMOVED #/M/o/1"], ["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"]),
+    ),
+    Case(
+        "a oneof with its fields is removed",
+        "message M { int32 z = 9; oneof o { int32 a = 1; string b = 2; } }",
+        "message M { int32 z = 9; }",
+    ),
+    Case(
+        "a oneof is removed and one of its fields stays",
+        "message M { oneof o { int32 a = 1; string b = 2; } }",
+        "message M { int32 a = 1; }",
+        new_reads_old=["ONEOF_FIELD_REMOVED #/M/o/2"],
+        released=([], []),
+    ),
+    Case(
+        "a field leaves a oneof and another is removed",
+        "message M { oneof o { int32 a = 1; string b = 2; bool c = 3; } }",
+        "message M { int32 a = 1; oneof o { string b = 2; } }",
+        new_reads_old=["ONEOF_FIELD_REMOVED #/M/o/3"],
+        old_reads_new=["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"],
+        released=(
+            ["ONEOF_FIELD_REMOVED #/M/o/1", "ONEOF_FIELD_REMOVED #/M/o/3"],
+            ["FIELD_MOVED_TO_EXISTING_ONEOF #/M/o"],
+        ),
+    ),
+    Case(
+        "an optional field of proto3 moves into a oneof",
+        "message M { optional int32 a = 1; }",
+        "message M { oneof o { int32 a = 1; } }",
+    ),
+    Case(
+        "a required field moves into a oneof",
+        "message M { required int32 a = 1; }",
+        "message M { oneof o { int32 a = 1; } }",
+        syntax="proto2",
+        released=([], ["REQUIRED_FIELD_ADDED #/M/1"]),
+    ),
+    Case(
+        "a repeated field moves into a oneof",
+        "message M { repeated int32 a = 1; }",
+        "message M { oneof o { int32 a = 1; } }",
+    ),
+    Case(
+        "a oneof of messages changes a message",
+        "message M { oneof o { A a = 1; B b = 2; } } message A { int32 x = 1; } message B { int32 x = 1; }",
+        "message M { oneof o { B a = 1; B b = 2; } } message A { int32 x = 1; } message B { int32 x = 1; }",
+        new_reads_old=["FIELD_NAMED_TYPE_CHANGED #/M/o/1"],
+        old_reads_new=["FIELD_NAMED_TYPE_CHANGED #/M/o/1"],
+    ),
+    Case(
+        "a oneof of a nested message is widened",
+        "message M { N n = 1; message N { oneof o { int32 a = 1; } } }",
+        "message M { N n = 1; message N { oneof o { int32 a = 1; bool b = 2; } } }",
+        old_reads_new=["ONEOF_FIELD_REMOVED #/M/N/o/2"],
+    ),
+]
