@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FOR ?=
 WORKERS ?= 2
+TESTS ?=
 CASES ?=
 ROUNDS ?= 200
 SEED ?=
@@ -26,12 +27,12 @@ $(VENV)/.bench: $(VENV)/.dev
 demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends by itself
 	$(BIN)/python -m tailrace demo $(if $(FOR),--for $(FOR))
 
-test: $(VENV)/.dev      ## every test that this machine can run, in random order; skips say why; SEED repeats an order
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(if $(SEED),--randomly-seed=$(SEED)) -m 'not slow' tests
+test: $(VENV)/.dev      ## what PyPI alone can run, within 10 minutes; TESTS="path…" runs a part, SEED repeats an order
+	$(BIN)/python -m tests.gate --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
-test-all: $(VENV)/.dev  ## the slow tests that make test leaves out, and the client's tests with Apache Kafka as broker
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow tests
-	TAILRACE_TEST_TARGET=kafka $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not slow' tests/unit/client
+test-all: $(VENV)/.dev  ## that and everything else: clients in five languages, Apache Kafka, clusters, databases, kill runs
+	$(BIN)/python -m tests.gate --all --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(TESTS)
+	TAILRACE_TEST_TARGET=kafka $(BIN)/python -m tests.gate --workers 1 tests/unit/client
 
 test-groups: $(VENV)/.dev ## groups of every client whose members are killed as RECORDS (100000) flow through each
 	GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 -rP tests/clients/test_groups.py

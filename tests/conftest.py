@@ -15,7 +15,10 @@ from _pytest.logging import LogCaptureHandler
 from hypothesis import settings
 
 # Speed is not a test's business, and a deadline makes one fail on a busy machine.
-settings.register_profile("tailrace", deadline=None)
+# `make test` draws the same examples each time, so that it rejects a change only for what the change does; `make
+# test-all` draws new ones.
+settings.register_profile("tailrace", deadline=None, derandomize=True)
+settings.register_profile("fresh", deadline=None)
 settings.load_profile("tailrace")
 
 # Started in the background, a test run inherits that Ctrl-C is ignored, and so would the commands that it interrupts.
@@ -25,6 +28,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 CHECKOUT = Path(__file__).resolve().parents[1]
 if str(CHECKOUT) not in sys.path:
     sys.path.insert(0, str(CHECKOUT))  # for `tests.…`, wherever pytest was started
+
+from tests.gate.lane import PROCESS, lane_of  # noqa: E402 - `tests` is on the path from here on
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas in a way that newer Pythons warn of; here a warning is an error.
@@ -56,31 +61,14 @@ def postgres_server() -> Iterator[Any]:
         yield server
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Have one worker run all tests that need a Spark session, which takes long to start and much memory.
-
-    Their mark `xdist_group` says the same, but pytest-xdist 3.8 cannot tell the controller so under pytest 9.
-    """
-    from xdist.scheduler import LoadGroupScheduling
-
-    class OneSession(LoadGroupScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-        def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
-
-    return OneSession(config, log) if config.getvalue("dist") == "loadgroup" else None
-
-
-SLOW_TIMEOUT_S = 900
-"""What a slow test may take at least: a busy machine needs ten times as long as an idle one."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests with the same id: of those, pytest-xdist runs only one, and says nothing. Let slow tests be slow."""
+    """Set the limits of lanes, and refuse tests with the same id, of which pytest-xdist runs only one in silence."""
     for item in items:
-        limit = item.get_closest_marker("timeout")
-        if item.get_closest_marker("slow") and (limit is None or limit.args[0] < SLOW_TIMEOUT_S):
-            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S), append=False)
+        lane = PROCESS if item.get_closest_marker("slow") else lane_of(item.nodeid.partition("::")[0])
+        limit_s = lane.timeout_s
+        given = item.get_closest_marker("timeout")
+        if given is None or given.args[0] < limit_s:
+            item.add_marker(pytest.mark.timeout(limit_s), append=False)
     repeated = [nodeid for nodeid, count in Counter(item.nodeid for item in items).items() if count > 1]
     assert not repeated, f"several tests have the id {repeated[0]}"
 
@@ -89,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     """Say at the end of a long output how to have the tests in the same order again."""
     seed = config.getoption("randomly_seed", None)
     if exitstatus != pytest.ExitCode.OK and seed is not None:
-        terminalreporter.write_line(f"This order is repeated by: make test SEED={seed}, with WORKERS=0 in one process")
+        terminalreporter.write_line(f"This order is repeated by the option --randomly-seed={seed}")
 
 
 @pytest.hookimpl(wrapper=True)

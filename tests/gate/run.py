@@ -1,0 +1,107 @@
+"""Runs the lanes, one after the other, and says at the end what failed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.gate import outcome, quarantine
+from tests.gate.lane import CHECKOUT, LANES, Lane, files_below, lane_of
+from tests.gate.outcome import Outcome, Result
+from tests.gate.verdict import FAILURES_MAX, Verdict, judge
+
+QUICK = "not slow and not needs"
+"""Tests that need nothing but PyPI, and no more than seconds each."""
+FAILED_OR_NOT = (0, 1, 5)
+"""The statuses of pytest with which a run is complete: passed, some failed, no tests selected."""
+LANE_LIMIT_S = 3_000
+REPETITION_LIMIT_S = 1_200
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run: paths or ids below the checkout, and how."""
+
+    paths: Sequence[str]
+    seed: int
+    workers: int
+    is_all: bool = False
+
+    def selected(self, lane: Lane) -> list[str]:
+        """Return the arguments for pytest that belong to the lane."""
+        ids = [path for path in self.paths if "::" in path and lane_of(path) is lane]
+        files = files_below(path for path in self.paths if "::" not in path)
+        return ids + [file for file in files if lane_of(file) is lane]
+
+
+@dataclass(slots=True)
+class LaneRun:
+    """The results of one lane and the time it took."""
+
+    name: str
+    outcome: Outcome
+    verdict: Verdict
+    seconds: float
+
+
+def run(plan: Plan) -> list[LaneRun]:
+    """Run every lane that has tests; stop after one that rejects."""
+    known = {entry.test_id for entry in quarantine.read()}
+    runs = []
+    for lane in LANES:
+        if selected := plan.selected(lane):
+            runs.append(_run_lane(lane, selected, plan, known))
+            if not runs[-1].verdict.passes:
+                break
+    return runs
+
+
+def _run_lane(lane: Lane, selected: list[str], plan: Plan, known: set[str]) -> LaneRun:
+    _say(f"lane {lane.name}: {len(selected)} files")
+    workers = plan.workers if lane.is_parallel else 0
+    options = ["-n", str(workers), "--dist", "worksteal", f"--maxfail={FAILURES_MAX + 1 + len(known)}"]
+    options += ["--hypothesis-profile=fresh"] if plan.is_all else ["-m", QUICK]
+    began = time.monotonic()
+    found = _pytest([*options, f"--randomly-seed={plan.seed}", *selected], LANE_LIMIT_S)
+    verdict = judge(found, has_second_chance=lane.has_second_chance, known=known, repeat=_repeat(plan.seed))
+    return LaneRun(lane.name, found, verdict, time.monotonic() - began)
+
+
+def _repeat(seed: int) -> Callable[[Result], bool]:
+    def repeat(test: Result) -> bool:
+        _say(f"once more, alone: {test.id}")
+        found = _pytest(["-n", "0", "-rA", f"--randomly-seed={seed}", test.id], REPETITION_LIMIT_S)
+        return not found.crashes and [again.outcome for again in found.tests.values()] == ["passed"]
+
+    return repeat
+
+
+def _pytest(arguments: list[str], limit_s: float) -> Outcome:
+    """Run pytest in a process of its own and return its results."""
+    with tempfile.TemporaryDirectory(prefix="gate-") as folder:
+        file = Path(folder) / "results"
+        command = [sys.executable, "-m", "pytest", "-p", "tests.gate.plugin", "--gate-results", str(file), *arguments]
+        try:
+            status = subprocess.run(command, cwd=CHECKOUT, env=_environment(), timeout=limit_s, check=False).returncode
+            found = outcome.read(file)
+            if status not in FAILED_OR_NOT and len(found.failed) <= FAILURES_MAX:
+                found.crashes.append(f"pytest ended with status {status}")
+            elif status == 1 and not found.failed:
+                found.crashes.append("pytest found a failure that belongs to no test")
+        except subprocess.TimeoutExpired:
+            found = outcome.read(file)
+            found.crashes.append(f"pytest did not end within {limit_s:.0f} s")
+    return found
+
+
+def _environment() -> dict[str, str]:
+    paths = [str(CHECKOUT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _say(text: str) -> None:
+    print(f"\n=== {text}", flush=True)
