@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -59,6 +60,14 @@ def require_tool(name: str) -> str:
     if path is None:
         raise Unavailable(f"{name} is not installed")
     return path
+
+
+def fingerprint(parts: Iterable[bytes]) -> str:
+    """Return a short hash of what an entry is built from, for the name of its folder."""
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(part)
+    return sha.hexdigest()[:12]
 
 
 def resolve(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from bench.cache import Unavailable, built_once, cache_folder, require_tool, resolve
+from bench.cache import Unavailable, built_once, cache_folder, fingerprint, require_tool, resolve
 
 JAVA_VERSION_MIN = 17
 
@@ -27,9 +27,11 @@ class Classpath:
         """Resolve `group:artifact:version` coordinates once; later calls find them in the cache.
 
         Without `is_transitive`, dependencies are left out, and the repositories that the artifacts name are not used.
+        The folder's name has a hash of the coordinates, so others are resolved even under the same name.
         """
         require_tool("java")
-        folder = (cache or cache_folder("kafka", "TAILRACE_KAFKA_CACHE")) / name
+        inputs = fingerprint(f"{coordinate}\n".encode() for coordinate in [*coordinates, str(is_transitive)])
+        folder = (cache or cache_folder("kafka", "TAILRACE_KAFKA_CACHE")) / f"{name}-{inputs}"
         return cls(built_once(folder, lambda unfinished: _copy_jars(coordinates, unfinished, is_transitive)))
 
     def __str__(self) -> str:

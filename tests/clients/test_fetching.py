@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from bench.cache import Unavailable, built_once, complaint, require_tool, resolve
 from bench.kafka import kafka_classpath
+from bench.maven import Classpath
 from tests.clients import program
 
 
@@ -71,6 +73,18 @@ def test_failed_build_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
         built_once(tmp_path / "made", broken)
     made = built_once(tmp_path / "made", lambda folder: (folder / "whole").touch())
     assert [file.name for file in made.iterdir()] == ["whole"]
+
+
+def test_other_coordinates_are_another_class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jars of an older logging backend stayed in the cache, because only Kafka's version was in the folder's name."""
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    made: list[Path] = []
+    monkeypatch.setattr("bench.maven._copy_jars", lambda _coordinates, folder, _is_transitive: made.append(folder))
+    older, newer = (Classpath.of("broker", [f"a:log4j:{version}"], tmp_path) for version in "12")
+    assert older.folder != newer.folder
+    assert Classpath.of("broker", ["a:log4j:1"], tmp_path) == older
+    assert len(made) == 2
 
 
 def test_complaint_is_short() -> None:
