@@ -36,9 +36,10 @@ from bench.broker import TailraceBroker
 from bench.cache import CHECKOUT, Unavailable
 from bench.connector_jobs.file import file_jobs, line_jobs
 from bench.connector_jobs.job import PARTITION_COUNT, TOPIC, Job, JobsOf, Place, Rows
-from bench.connector_jobs.postgres import JDBC_DRIVER, postgres_jobs
+from bench.connector_jobs.postgres import postgres_jobs
 from bench.connector_jobs.service import redis_jobs, s3_jobs, webhook_jobs
 from bench.debezium import debezium_classpath
+from bench.jdbc import jdbc_classpath
 from bench.maven import Classpath
 from tailrace.spark.pipeline.load import load_pipeline
 from tailrace.spark.pipeline.plan import plan_flow
@@ -120,11 +121,6 @@ def downloaded(what: str, find: Callable[[], Classpath]) -> Classpath | None:
     except Unavailable as reason:
         print(f"{what} is left out: {reason}")
         return None
-
-
-def jdbc_classpath() -> Classpath:
-    """Return the JDBC driver of PostgreSQL."""
-    return Classpath.of(JDBC_DRIVER.replace(":", "-"), [JDBC_DRIVER], is_transitive=False)
 
 
 @contextmanager

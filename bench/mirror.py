@@ -31,8 +31,7 @@ import tailrace
 from bench import machine
 from bench.broker import TailraceBroker
 from bench.cache import CHECKOUT, Unavailable
-from bench.kafka import KAFKA_VERSION, LOG4J_VERSION, require_java
-from bench.maven import Classpath
+from bench.mirrormaker import mirrormaker_classpath
 
 TOPIC = "records"
 PARTITION_COUNT = 4
@@ -80,10 +79,7 @@ def fill(servers: str, record_count: int) -> None:
 
 def mirrormaker_command(source: str, target: str, folder: Path) -> list[str]:
     """Return the command that runs MirrorMaker 2 on its own."""
-    require_java()
-    artifacts = [f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}"]
-    artifacts += [f"org.apache.logging.log4j:{name}:{LOG4J_VERSION}" for name in ("log4j-slf4j-impl", "log4j-core")]
-    classpath = Classpath.of(f"mirror-{KAFKA_VERSION}", artifacts)
+    classpath = mirrormaker_classpath()
     properties = folder / "mm2.properties"
     properties.write_text(_PROPERTIES.format(source=source, target=target, topic=TOPIC))
     return classpath.command("org.apache.kafka.connect.mirror.MirrorMaker", str(properties), options=["-Xmx1g"])

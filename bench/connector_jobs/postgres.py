@@ -20,8 +20,6 @@ from bench.kafka_connect import KafkaConnect
 if TYPE_CHECKING:
     from psycopg import Connection
 
-JDBC_DRIVER = "org.postgresql:postgresql:42.7.13"
-
 _CREATE = "CREATE TABLE {} (id bigint PRIMARY KEY, cents bigint, name text, at timestamptz)"
 _TRANSACTION_ROWS = 1_000
 _COPY_OUT = "psycopg COPY, bytes thrown away"

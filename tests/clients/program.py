@@ -6,18 +6,18 @@ that fails later (a compiler error, a workload that exits with an error) fails t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.cache import Unavailable, built_once, cache_folder, require_tool, resolve
+from bench.cache import Unavailable, built_once, cache_folder, fingerprint, require_tool, resolve
 from bench.maven import Classpath
 
 HERE = Path(__file__).resolve().parent
@@ -26,6 +26,7 @@ RUN_TIMEOUT_S = 100.0
 FETCH_TIMEOUT_S = 120.0
 SLF4J_VERSION = "1.7.36"
 TOKEN_LIBRARIES = ("com.fasterxml.jackson.core:jackson-databind:2.21.2", "org.bitbucket.b_c:jose4j:0.9.6")
+KAFKA_CONNECT_PY, KAFKA_CONNECT_API = "kafka-connect-py==1.0.0", "kafka-connect-api==0.5.10"
 JAVA_VERSION_MIN = 17
 # For programs that live for seconds: most of what they cost is starting and compiling.
 JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -98,6 +99,16 @@ def compile_java(name: str, sources: Sequence[Path], classpath: str) -> Path:
     return built_once(folder, compile_to)
 
 
+def python_package(requirement: str) -> Path:
+    """Return the folder with a package of PyPI and its dependencies, apart from those that the tests run with."""
+
+    def install_to(unfinished: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(unfinished), requirement]
+        resolve(command, what=requirement, cwd=unfinished)
+
+    return built_once(cache_folder("connect-clients") / requirement, install_to)
+
+
 def _prepare_java(version: str, main: str, more: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
     coordinates = [f"org.apache.kafka:kafka-clients:{version}", f"org.slf4j:slf4j-nop:{SLF4J_VERSION}", *more]
     classpath = Classpath.of(f"clients-{version}{'-tokens' if more else ''}", coordinates)
@@ -152,10 +163,7 @@ def _prepare_node(script: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _fingerprint(files: Iterable[Path]) -> str:
-    sha = hashlib.sha256()
-    for file in sorted(files):
-        sha.update(file.name.encode() + file.read_bytes())
-    return sha.hexdigest()[:12]
+    return fingerprint(file.name.encode() + file.read_bytes() for file in sorted(files))
 
 
 def _build(command: list[str], cwd: Path, environment: dict[str, str] | None = None) -> None:

@@ -34,10 +34,7 @@ class Serdes:
     """
 
     def __init__(self, registry_url: str, bootstrap_servers: str) -> None:
-        sources = sorted((HERE / "java" / "registry").glob("*.java"))
-        classpath = confluent_classpath()
-        classes = compile_java(f"registry-{hashlib.sha256(classpath.encode()).hexdigest()[:8]}", sources, classpath)
-        options = ["-cp", os.pathsep.join([str(classes), classpath]), "Serdes", registry_url, bootstrap_servers]
+        options = ["-cp", serdes_classpath(), "Serdes", registry_url, bootstrap_servers]
         self._command = [require_tool("java"), *JAVA_OPTIONS, *options]
         self._answers: queue.Queue[str] = queue.Queue()
 
@@ -85,11 +82,21 @@ class Serdes:
         self._answers.put("")
 
 
+def serdes_classpath() -> str:
+    """Return the class path of the program, and of Confluent's classes; raises `Unavailable`."""
+    sources = sorted((HERE / "java" / "registry").glob("*.java"))
+    classpath = confluent_classpath()
+    classes = compile_java(f"registry-{hashlib.sha256(classpath.encode()).hexdigest()[:8]}", sources, classpath)
+    return os.pathsep.join([str(classes), classpath])
+
+
 def confluent_classpath() -> str:
     """Return the class path of Confluent's classes; raise `Unavailable` if the environment does not name them."""
     named = os.environ.get(VARIABLE)
     if not named:
-        raise Unavailable(f"Confluent's serializers for Java are not on Maven Central: set {VARIABLE}, see REGISTRY.md")
+        raise Unavailable(
+            f"Confluent's serializers for Java are not on Maven Central: set {VARIABLE}, see REGISTRY.md"
+        )
     folders = [Path(each).resolve() for each in named.split(os.pathsep)]
     missing = [str(folder) for folder in folders if not folder.is_dir()]
     if missing:

@@ -1,6 +1,6 @@
 """Clients of Kafka Connect that others wrote, with our Connect service.
 
-Each comes from PyPI into a folder of its own. Without a network the tests are skipped with the tool's own words.
+Each comes from PyPI into a folder of its own (`make fetch`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.cache import Unavailable, built_once, cache_folder, resolve
+from bench.cache import Unavailable
+from tests.clients.program import KAFKA_CONNECT_API, KAFKA_CONNECT_PY, python_package
 from tests.unit.connect.serving import served
 
 from tailrace.connect.service import ServiceOptions
@@ -63,14 +64,9 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def run(requirement: str, *arguments: str) -> str:
-    """Run Python with a package that is fetched once, and return its output."""
-
-    def fetch(folder: Path) -> None:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), requirement]
-        resolve(command, what=requirement, cwd=folder)
-
+    """Run Python with a package, and return its output."""
     try:
-        folder = built_once(cache_folder("connect-clients") / requirement, fetch)
+        folder = python_package(requirement)
     except Unavailable as reason:
         pytest.skip(str(reason))
     done = subprocess.run(
@@ -82,9 +78,7 @@ def run(requirement: str, *arguments: str) -> str:
 
 def test_the_command_line_of_kafka_connect_py(url: str) -> None:
     def kc(*arguments: str) -> Any:
-        output = run(
-            "kafka-connect-py==1.0.0", "-c", "from kafka_connect.cli import cli; cli()", "--url", url, *arguments
-        )
+        output = run(KAFKA_CONNECT_PY, "-c", "from kafka_connect.cli import cli; cli()", "--url", url, *arguments)
         return json.loads(output) if output.strip() else None
 
     def settle(state: str) -> None:
@@ -111,7 +105,7 @@ def test_the_command_line_of_kafka_connect_py(url: str) -> None:
 
 
 def test_the_library_kafka_connect_api(url: str) -> None:
-    found = json.loads(run("kafka-connect-api==0.5.10", "-c", API_STORY, url, json.dumps(CONFIG)))
+    found = json.loads(run(KAFKA_CONNECT_API, "-c", API_STORY, url, json.dumps(CONFIG)))
     assert found == [
         *([], "RUNNING", ["lines"], True, SOURCE, "lines"),
         *("PAUSED", "RUNNING", "RUNNING", "RUNNING", "INFO", True, True, []),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from bench.cache import Unavailable
-from bench.kafka import KAFKA_VERSION, LOG4J_VERSION
 from bench.maven import Classpath
+from bench.mirrormaker import mirror_client_classpath
 from tests.unit.spark.mirror.pair import copy_once, options
 
 import tailrace
@@ -19,13 +19,7 @@ TIMEOUT_S = 240
 @pytest.fixture(scope="module")
 def classpath() -> Classpath:
     try:
-        return Classpath.of(
-            f"mirror-client-{KAFKA_VERSION}",
-            [
-                f"org.apache.kafka:connect-mirror-client:{KAFKA_VERSION}",
-                f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSION}",
-            ],
-        )
+        return mirror_client_classpath()
     except Unavailable as reason:
         pytest.skip(str(reason))
 
