@@ -10,7 +10,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo test test-all test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lint bench format docs clean
+.PHONY: help demo fetch test test-all test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -23,6 +23,9 @@ $(VENV)/.dev: pyproject.toml setup.py constraints.txt $(wildcard src/tailrace/re
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	@touch $@
+
+fetch: $(VENV)/.dev     ## bring what tests need beside PyPI's packages, before they run: jars, Go and npm packages, Debian's kcat
+	$(BIN)/python -m bench.fetch
 
 demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends by itself
 	$(BIN)/python -m tailrace demo $(if $(FOR),--for $(FOR))

@@ -2,6 +2,9 @@
 
 Everything is under `.cache/` of the checkout, which git ignores. An entry is built in a sibling folder and then
 renamed, so an existing folder is complete.
+
+A process whose environment has TAILRACE_NO_DOWNLOAD=1 uses what is in the cache and builds nothing: so do the tests,
+whose limits would otherwise count downloads. `make fetch` (`bench.fetch`) fills the cache before.
 """
 
 from __future__ import annotations
@@ -18,10 +21,40 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 RESOLVE_TIMEOUT_S = 240.0
+NO_DOWNLOAD = "TAILRACE_NO_DOWNLOAD"
+FETCH_HINT = "`make fetch` brings it"
+"""The end of the reason of every test that is skipped for a missing part; the summary of a test run counts them."""
 
 
 class Unavailable(Exception):
     """This machine lacks a tool, or cannot download something; the message says what."""
+
+
+class NotInstalled(Unavailable):
+    """A tool is missing or too old, so trying again does not help."""
+
+
+class NotFetched(Unavailable):
+    """The cache lacks something, and this process does not download."""
+
+
+def may_download() -> bool:
+    """Return whether the environment lets this process download and build."""
+    return os.environ.get(NO_DOWNLOAD, "") in ("", "0")
+
+
+@contextlib.contextmanager
+def downloads(*, allowed: bool) -> Iterator[None]:
+    """Let this process and those that it starts download during the block, or keep them from it."""
+    before = os.environ.get(NO_DOWNLOAD)
+    os.environ[NO_DOWNLOAD] = "0" if allowed else "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[NO_DOWNLOAD]
+        else:
+            os.environ[NO_DOWNLOAD] = before
 
 
 def cache_folder(name: str, variable: str | None = None) -> Path:
@@ -40,9 +73,14 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """Return `folder`, built by `build` the first time; a failed build leaves nothing behind."""
+    """Return `folder`, built by `build` the first time; a failed build leaves nothing behind.
+
+    Raise `NotFetched` if the folder is missing and this process may not download.
+    """
     if folder.is_dir():
         return folder
+    if not may_download():
+        raise NotFetched(f"{folder.parent.name}/{folder.name} is not in the cache; {FETCH_HINT}")
     with lock(folder.with_name(folder.name + ".lock")):
         if folder.is_dir():
             return folder
@@ -55,10 +93,10 @@ def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
 
 
 def require_tool(name: str) -> str:
-    """Return the path of a program; raise `Unavailable` if it is not installed."""
+    """Return the path of a program; raise `NotInstalled` if there is none."""
     path = shutil.which(name)
     if path is None:
-        raise Unavailable(f"{name} is not installed")
+        raise NotInstalled(f"{name} is not installed")
     return path
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.cache import Unavailable, require_tool
+from bench.cache import NotInstalled, Unavailable, require_tool
 from bench.maven import JAVA_VERSION_MIN, Classpath
 
 KAFKA_VERSION = "4.3.1"
@@ -63,11 +63,11 @@ def kafka_classpath(version: str = KAFKA_VERSION) -> Classpath:
 
 
 def require_java() -> None:
-    """Raise `Unavailable` unless Java is recent enough for Apache Kafka."""
+    """Raise `NotInstalled` unless Java is recent enough for Apache Kafka."""
     done = subprocess.run([require_tool("java"), "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(\d+)', done.stderr + done.stdout)
     if found is None or int(found.group(1)) < JAVA_VERSION_MIN:
-        raise Unavailable(f"Apache Kafka {KAFKA_VERSION} needs Java {JAVA_VERSION_MIN} or newer")
+        raise NotInstalled(f"Apache Kafka {KAFKA_VERSION} needs Java {JAVA_VERSION_MIN} or newer")
 
 
 _OWN_PORTS = 15_000, 30_000  # below those that Linux and macOS give to connections

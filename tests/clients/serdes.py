@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, Self
 
-from bench.cache import Unavailable, require_tool
+from bench.cache import NotInstalled, require_tool
 from tests.clients.program import HERE, JAVA_OPTIONS, RUN_TIMEOUT_S, compile_java
 
 VARIABLE = "TAILRACE_CONFLUENT_JARS"
@@ -91,14 +91,14 @@ def serdes_classpath() -> str:
 
 
 def confluent_classpath() -> str:
-    """Return the class path of Confluent's classes; raise `Unavailable` if the environment does not name them."""
+    """Return the class path of Confluent's classes; raise `NotInstalled` if the environment does not name them."""
     named = os.environ.get(VARIABLE)
     if not named:
-        raise Unavailable(
+        raise NotInstalled(
             f"Confluent's serializers for Java are not on Maven Central: set {VARIABLE}, see REGISTRY.md"
         )
     folders = [Path(each).resolve() for each in named.split(os.pathsep)]
     missing = [str(folder) for folder in folders if not folder.is_dir()]
     if missing:
-        raise Unavailable(f"{VARIABLE} names folders that do not exist: {', '.join(missing)}")
+        raise NotInstalled(f"{VARIABLE} names folders that do not exist: {', '.join(missing)}")
     return os.pathsep.join(f"{folder}{os.pathsep}{folder}/*" for folder in folders)

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from bench.cache import Unavailable, built_once, complaint, require_tool, resolve
+from bench.cache import (
+    NO_DOWNLOAD,
+    NotFetched,
+    NotInstalled,
+    Unavailable,
+    built_once,
+    complaint,
+    downloads,
+    may_download,
+    require_tool,
+    resolve,
+)
 from bench.kafka import kafka_classpath
 from bench.maven import Classpath
 from tests.clients import program
 
 
+@pytest.fixture(autouse=True)
+def _may_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build as a benchmark does; nothing here needs a network."""
+    monkeypatch.setenv(NO_DOWNLOAD, "0")
+
+
 def test_missing_tool_is_named() -> None:
     """The reason of a skip says which program to install."""
-    with pytest.raises(Unavailable, match="no-such-program is not installed"):
+    with pytest.raises(NotInstalled, match="no-such-program is not installed"):
         require_tool("no-such-program")
 
 
@@ -73,6 +91,29 @@ def test_failed_build_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
         built_once(tmp_path / "made", broken)
     made = built_once(tmp_path / "made", lambda folder: (folder / "whole").touch())
     assert [file.name for file in made.iterdir()] == ["whole"]
+
+
+def test_nothing_is_built_without_downloads(tmp_path: Path) -> None:
+    """A test run downloads nothing, and its reason says what to do; what is there is used."""
+    with downloads(allowed=False):
+        with pytest.raises(NotFetched, match=f"{tmp_path.name}/made is not in the cache; `make fetch` brings it"):
+            built_once(tmp_path / "made", lambda _: pytest.fail("it was built"))
+        assert list(tmp_path.iterdir()) == []
+        (tmp_path / "made").mkdir()
+        assert built_once(tmp_path / "made", lambda _: pytest.fail("it was built")).is_dir()
+
+
+def test_downloads_are_allowed_as_before_after_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment tells child processes, so it must not keep what a block set."""
+    for before in ("0", "1", None):
+        if before is None:
+            monkeypatch.delenv(NO_DOWNLOAD)
+        else:
+            monkeypatch.setenv(NO_DOWNLOAD, before)
+        for is_allowed in (True, False):
+            with downloads(allowed=is_allowed):
+                assert may_download() == is_allowed
+            assert os.environ.get(NO_DOWNLOAD) == before
 
 
 def test_other_coordinates_are_another_class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
