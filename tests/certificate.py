@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bench.cache import FETCH_HINT
 
 
 def make_certificate(folder: Path, name: str, host: str, issuer: str | None = None) -> None:
@@ -13,7 +14,7 @@ def make_certificate(folder: Path, name: str, host: str, issuer: str | None = No
     It is signed by itself, or by the `issuer` that was made before. Skip the test if openssl is not installed.
     """
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, which makes the certificates")
+        pytest.skip(f"openssl, which makes the certificates, is not installed; {FETCH_HINT}")
     key, certificate = folder / f"{name}-key.pem", folder / f"{name}-ca.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
     command += ["-addext", f"subjectAltName={host}", "-keyout", str(key), "-out", str(certificate)]

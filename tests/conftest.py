@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import os
 import signal
 import sys
 import warnings
@@ -24,6 +25,9 @@ settings.load_profile("tailrace")
 # Started in the background, a test run inherits that Ctrl-C is ignored, and so would the commands that it interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A download would count against the limit of a test, so `make fetch` brings what tests need. Processes inherit this.
+os.environ.setdefault("TAILRACE_NO_DOWNLOAD", "1")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 if str(CHECKOUT) not in sys.path:
@@ -73,8 +77,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     assert not repeated, f"several tests have the id {repeated[0]}"
 
 
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Say at the end of a long output how to have the tests in the same order again."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: Any, exitstatus: int, config: pytest.Config
+) -> Generator[None, None, None]:
+    """Say at the end of a long output what was missing, and how to have the tests in the same order again."""
+    from tests.missing_part import missing_lines
+
+    yield
+    for line in missing_lines(str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
     seed = config.getoption("randomly_seed", None)
     if exitstatus != pytest.ExitCode.OK and seed is not None:
         terminalreporter.write_line(f"This order is repeated by the option --randomly-seed={seed}")

@@ -32,7 +32,7 @@ def _fetched(program: program.Program) -> Run:
     return run
 
 
-# Clients that share a download or a build share a group, so that one worker does it once.
+# Clients of one language share a group. Each phase of a program may take RUN_TIMEOUT_S, so a test may take long.
 FETCHING = pytest.mark.timeout(900)
 CLIENTS = [
     *(

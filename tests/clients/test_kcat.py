@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from bench.cache import FETCH_HINT
 from confluent_kafka.admin import AdminClient
 from tests.clients import client_confluent, matrix, workload
 from tests.clients.ask.asker import Asker
@@ -20,7 +21,7 @@ HEADERS = (("trace", b"7"), ("empty", b""), ("null", None), ("twin", b"1"), ("tw
 pytestmark = [
     pytest.mark.xdist_group("kcat"),
     pytest.mark.needs("kcat"),
-    pytest.mark.skipif(KCAT is None, reason="kcat is not installed"),
+    pytest.mark.skipif(KCAT is None, reason=f"kcat is not installed; {FETCH_HINT}"),
 ]
 
 

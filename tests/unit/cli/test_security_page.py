@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench.cache import FETCH_HINT
 from tests.unit.coordination.zookeeper_process import free_port
 
 PAGE = Path(__file__).parents[3] / "docs" / "SECURITY.md"
@@ -19,7 +20,10 @@ READY_COUNT = {5: 1, 7: 3}  # by step: how many processes it leaves running
 STEP = re.compile(r"^(\d+)\. .*?\n((?:.|\n)*?)(?=^\d+\. |^Every other)", re.MULTILINE)
 BLOCK = re.compile(r"```bash\n((?:.|\n)*?)```")
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason=f"openssl is not installed; {FETCH_HINT}"),
+]
 
 
 def commands() -> dict[int, str]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from bench.cache import FETCH_HINT
 from tests.unit.security.tls.tls_files import PASSWORD, Authority, Issued
 
 from tailrace.security.tls.context import make_client_context, make_server_context
@@ -75,7 +76,7 @@ def test_pem_in_options_with_an_encrypted_key(broker: Issued) -> None:
 
 def test_a_key_encrypted_in_the_old_way_of_openssl(broker: Issued, tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+        pytest.skip(f"openssl is not installed; {FETCH_HINT}")
     command = ["openssl", "ec", "-aes256", "-passout", f"pass:{PASSWORD}"]
     key = subprocess.run(command, input=broker.key_pem(), text=True, check=True, capture_output=True).stdout
     assert "DEK-Info" in key
