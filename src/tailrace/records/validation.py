@@ -9,7 +9,7 @@ that claims log append time, offset deltas that are not 0, 1, 2 …, bytes after
 transactional batch without a producer id, and lz4 streams that Kafka's own consumer cannot read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tailrace.base.limits import DECOMPRESSED_BATCH_BYTES_MAX
@@ -81,15 +81,23 @@ def validate_batch(
     )
 
 
-def check_header(buffer: Buffer, *, size_bytes_max: int, allow_zstd: bool = True) -> BatchHeader:
+def check_header(
+    buffer: Buffer,
+    *,
+    size_bytes_max: int,
+    allow_zstd: bool = True,
+    is_known: Callable[[BatchHeader], bool] = lambda _: False,
+) -> BatchHeader:
     """Check everything except the records. The batch must fill the whole `buffer`.
 
-    `allow_zstd` is false for Produce before version 7, whose clients do not know the codec (KIP-110).
+    `allow_zstd` is false for Produce before version 7, whose clients do not know the codec (KIP-110). `is_known` is
+    called for a batch that is too large, before its checksum is checked: one that the log has already may be larger,
+    because the limit was lowered.
     """
     header = _read_only_batch(buffer)
     if header.base_offset != 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"the base offset of the batch is {header.base_offset}, not 0")
-    if header.size_bytes > size_bytes_max:
+    if header.size_bytes > size_bytes_max and not is_known(header):
         message = f"the batch has {header.size_bytes} bytes, but at most {size_bytes_max} are allowed"
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
     if not check_crc(buffer, 0, header):

@@ -60,14 +60,20 @@ class Appender:
         partition.check_writable(acks)
         if header.is_transactional:
             self._check_transaction(header, guard)
-        stamps_batches = partition.config.message_timestamp_type == "LogAppendTime"
         if duplicate := self._find_duplicate(header):
-            self._check_online()  # it may be one whose flush failed
-            return Appended(duplicate.base_offset, duplicate.timestamp if stamps_batches else NO_TIMESTAMP)
-        if not stamps_batches:
+            return self._repeated(duplicate)
+        if not self._stamps_batches:
             return Appended(self._take_in(batch, header), NO_TIMESTAMP)
         set_log_append_time(batch, 0, now_ms)
         return Appended(self._take_in(batch, read_header(batch)), now_ms)
+
+    def find(self, header: BatchHeader) -> Appended | None:
+        """Return where a batch is that was appended before; None if it is unknown, or is to be rejected."""
+        try:
+            duplicate = self._find_duplicate(header)
+        except ApiError:
+            return None  # `append` rejects it
+        return None if duplicate is None else self._repeated(duplicate)
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
         """Append the end of a transaction, for all replicas in sync; return the offset behind it."""
@@ -121,6 +127,14 @@ class Appender:
         if entry is not None and is_numbered and entry.producer_epoch == header.producer_epoch and entry.find(header):
             return  # a batch that is repeated is known, however its transaction ended
         partition.guards.check(entry, header, guard)
+
+    @property
+    def _stamps_batches(self) -> bool:
+        return self._partition.config.message_timestamp_type == "LogAppendTime"
+
+    def _repeated(self, duplicate: Duplicate) -> Appended:
+        self._check_online()  # it may be one whose flush failed
+        return Appended(duplicate.base_offset, duplicate.timestamp if self._stamps_batches else NO_TIMESTAMP)
 
     def _find_duplicate(self, header: BatchHeader) -> Duplicate | None:
         storage = self._partition.log

@@ -251,6 +251,10 @@ class Partition:
             self.go_offline(error)
             raise self._refusal() from error
 
+    def find_appended(self, header: BatchHeader) -> Appended | None:
+        """Return where a batch is that was appended before; None if it is unknown, or is to be rejected."""
+        return self._appender.find(header)
+
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
         """Append the end of a transaction, for all replicas in sync; return the offset behind it."""
         try:

@@ -19,24 +19,33 @@ from tailrace.records.compression import Compression
 from tailrace.records.validation import ValidBatch, check_header, check_records
 from tailrace.runtime.partition import Partition
 from tailrace.server.context import RequestContext
-from tailrace.server.produce_batch import ParsedBatch, ValidatedBatch, reject
+from tailrace.server.produce_batch import ParsedBatch, ValidatedBatch, refuse, reject
 from tailrace.server.produce_mirror import refuse_producer
 
 _FIRST_VERSION_WITH_ZSTD = 7  # KIP-110
 
 
 def parse(
-    ctx: RequestContext, reply: ProduceResponsePartition, partition: Partition, buffer: memoryview
+    ctx: RequestContext, acks: int, reply: ProduceResponsePartition, partition: Partition, buffer: memoryview
 ) -> ParsedBatch | None:
-    """Check the header and the checksum of a batch; None if it is rejected."""
+    """Check the header and the checksum of a batch; None if it is rejected.
+
+    Kafka also checks first whether the broker is the leader. A batch that the log has already is never too large.
+    """
     if partition.config.tailrace_mirror_claim:
         refuse_producer(reply, partition)
+        return None
+    try:
+        partition.check_writable(acks)
+    except ApiError as error:
+        refuse(reply, error)
         return None
     try:
         header = check_header(
             buffer,
             size_bytes_max=partition.config.max_message_bytes,
             allow_zstd=ctx.version >= _FIRST_VERSION_WITH_ZSTD,
+            is_known=lambda header: partition.find_appended(header) is not None,
         )
     except ApiError as error:
         reject(ctx, reply, partition, error)

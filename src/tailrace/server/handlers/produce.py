@@ -3,6 +3,9 @@
 Each batch goes through the phases of `server.produce_batch`: its header is parsed, its records are
 validated (with their schema ids, if the topic asks for it), it is appended to the log as the bytes it
 came in, and it is acknowledged when it is flushed and replicated as `flush.messages` and `acks` ask.
+A batch that a producer repeats goes from the first phase to the last. Kafka validates it again, and so
+rejects a batch that is in the log if the topic's limits were lowered meanwhile. Its producer then cannot
+know that the batch was written, and may write it twice or use its sequence number for other records.
 Checks that open compressed batches run in a worker thread, and so do flushes. The requests of one
 connection are served one after the other, so a producer's batches never overtake each other there.
 """
@@ -20,8 +23,9 @@ from tailrace.protocol.messages.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from tailrace.records.batch import TimestampType, read_header, says_transactional, set_max_timestamp
+from tailrace.records.batch import BatchHeader, TimestampType, read_header, says_transactional, set_max_timestamp
 from tailrace.runtime.acknowledgement import PendingAcknowledgement, acknowledge, wait_for_acknowledgements
+from tailrace.runtime.append import Appended
 from tailrace.runtime.partition import Partition
 from tailrace.server.api import api
 from tailrace.server.connection import ConnectionClosed
@@ -75,12 +79,13 @@ async def produce(ctx: RequestContext, request: ProduceRequest) -> ProduceRespon
         mirrored = _append_mirrored(ctx, request, response, request.mirror_claim)
         await _acknowledge_all(ctx, request, response, mirrored)
         return response
-    validated = await validate(ctx, _parse(ctx, request, response))
+    parsed, repeated = _parse(ctx, request, response)
+    validated = await validate(ctx, parsed)
     if any(batch.valid.schema_ids for batch in validated):
         validated = await check_schemas(ctx, validated)
     if request.transactional_id is not None and any(batch.valid.header.is_transactional for batch in validated):
         validated = await begin_transactions(ctx, request.transactional_id, validated)
-    appended = await _append(ctx, request.acks, validated)
+    appended = [*repeated, *await _append(ctx, request.acks, validated)]
     if request.acks == NO_ACKS:
         _close_on_error(response)
         return None
@@ -131,17 +136,32 @@ def _replies(response: ProduceResponse) -> Iterator[ProduceResponsePartition]:
 # --- parsed
 
 
-def _parse(ctx: RequestContext, request: ProduceRequest, response: ProduceResponse) -> list[ParsedBatch]:
-    """Find the partitions of the request and check the headers of the batches for them."""
+def _parse(
+    ctx: RequestContext, request: ProduceRequest, response: ProduceResponse
+) -> tuple[list[ParsedBatch], list[AppendedBatch]]:
+    """Find the partitions of the request and check the headers of the batches for them.
+
+    Returns the batches to append, and those that were appended before.
+    """
 
     def take(reply: ProduceResponsePartition, partition: Partition, data: ProduceRequestPartition) -> None:
-        batch = parse(ctx, reply, partition, _buffer(data))
-        if batch is not None:
+        batch = parse(ctx, request.acks, reply, partition, _buffer(data))
+        if batch is None:
+            return
+        try:
+            found = partition.find_appended(batch.header)
+        except ApiError as error:
+            refuse(reply, error)
+            return
+        if found is None:
             parsed.append(batch)
+        else:
+            repeated.append(_in_log(reply, partition, found, batch.header, request.acks))
 
     parsed: list[ParsedBatch] = []
+    repeated: list[AppendedBatch] = []
     _find(ctx, request, response, take)
-    return parsed
+    return parsed, repeated
 
 
 def _find(ctx: RequestContext, request: ProduceRequest, response: ProduceResponse, take: Take) -> None:
@@ -206,9 +226,15 @@ def _append_one(batch: ValidatedBatch, acks: int, now_ms: int) -> AppendedBatch:
         set_max_timestamp(batch.buffer, 0, TimestampType.CREATE_TIME, batch.valid.max_timestamp)
         header = read_header(batch.buffer)
     appended = partition.append(batch.buffer, header, acks, now_ms, batch.guard)
+    return _in_log(batch.reply, partition, appended, header, acks)
+
+
+def _in_log(
+    reply: ProduceResponsePartition, partition: Partition, appended: Appended, header: BatchHeader, acks: int
+) -> AppendedBatch:
     end_offset = appended.base_offset + header.last_offset_delta + 1
     acknowledgement = ErrorCode.NONE if acks == NO_ACKS else acknowledge(partition, end_offset, acks=acks)
-    return AppendedBatch(batch.reply, appended, partition.log.log_start_offset, acknowledgement)
+    return AppendedBatch(reply, appended, partition.log.log_start_offset, acknowledgement)
 
 
 def _append_mirrored(
