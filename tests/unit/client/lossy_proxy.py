@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import socket
 import struct
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from tailrace.client.loop_thread import LoopThread
 from tailrace.protocol.api_key import ApiKey
+from tailrace.testing import Broker
 
 
 class LossyProxy:
@@ -17,6 +20,7 @@ class LossyProxy:
         self.lost_count = 0
         self._upstream: tuple[str, int] = ("127.0.0.1", 0)
         self._losses: dict[int, deque[bool]] = {}
+        self._then: Callable[[], None] | None = None
         self._thread = LoopThread("lossy-proxy")
         self._tasks: set[asyncio.Task[None]] = set()
         self._server = self._thread.call(self._listen())
@@ -34,8 +38,9 @@ class LossyProxy:
         host, _, port = address.rpartition(":")
         self._upstream = (host, int(port))
 
-    def lose(self, api: ApiKey, *plan: bool) -> None:
-        """For each of the next replies to an API: True loses it."""
+    def lose(self, api: ApiKey, *plan: bool, then: Callable[[], None] | None = None) -> None:
+        """For each of the next replies to an API: True loses it. `then` runs before the client learns of a loss."""
+        self._then = then
         self._losses[api] = deque(plan)
 
     async def _listen(self) -> asyncio.Server:
@@ -80,6 +85,8 @@ class LossyProxy:
             plan = self._losses.get(asked.popleft())
             if plan and plan.popleft():
                 self.lost_count += 1
+                if self._then is not None:
+                    await asyncio.get_running_loop().run_in_executor(None, self._then)
                 raise ConnectionError("lost on purpose")
             writer.write(frame)
             await writer.drain()
@@ -88,3 +95,24 @@ class LossyProxy:
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:
     length = await reader.readexactly(4)
     return length + await reader.readexactly(struct.unpack(">i", length)[0])
+
+
+@contextlib.contextmanager
+def lossy_broker(**options: str) -> Iterator[tuple[LossyProxy, Broker]]:
+    """Run a broker that clients reach through a proxy only."""
+    with LossyProxy() as proxy:
+        port = free_port()
+        proxy.forward_to(f"127.0.0.1:{port}")
+        listeners = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
+        }
+        with Broker(listeners | options) as broker:
+            yield proxy, broker
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])

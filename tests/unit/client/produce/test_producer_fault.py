@@ -1,14 +1,12 @@
 """What a producer does when things go wrong: nothing twice, nothing out of order, nothing for ever."""
 
-import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from tests.unit.client.face import Face
-from tests.unit.client.lossy_proxy import LossyProxy
+from tests.unit.client.lossy_proxy import LossyProxy, lossy_broker
 
 import tailrace
 from tailrace.client.error import BufferFull, ClientClosed, DeliveryTimeout
@@ -21,21 +19,8 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 20}
 @pytest.fixture
 def lossy() -> Iterator[tuple[LossyProxy, Broker]]:
     """A broker that clients reach through a proxy only."""
-    with ExitStack() as stack:
-        proxy = stack.enter_context(LossyProxy())
-        port = free_port()
-        proxy.forward_to(f"127.0.0.1:{port}")
-        listeners = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
-        }
-        yield proxy, stack.enter_context(Broker(listeners))
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
+    with lossy_broker() as both:
+        yield both
 
 
 def numbers(broker: Broker, topic: str, partition: int = 0) -> list[int]:

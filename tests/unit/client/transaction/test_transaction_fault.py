@@ -2,13 +2,12 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from tests.unit.client.face import Face
-from tests.unit.client.lossy_proxy import LossyProxy
-from tests.unit.client.produce.test_producer_fault import QUICK, free_port
+from tests.unit.client.lossy_proxy import LossyProxy, lossy_broker
+from tests.unit.client.produce.test_producer_fault import QUICK
 from tests.unit.client.transaction.test_transaction import producer_of, read, write
 
 import tailrace
@@ -29,15 +28,8 @@ ASKED = (
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[tuple[LossyProxy, Broker]]:
     """A broker that clients reach through a proxy only."""
-    with ExitStack() as stack:
-        proxy = stack.enter_context(LossyProxy())
-        port = free_port()
-        proxy.forward_to(f"127.0.0.1:{port}")
-        listeners = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
-        }
-        yield proxy, stack.enter_context(Broker(listeners | TWO_PHASE))
+    with lossy_broker(**TWO_PHASE) as both:
+        yield both
 
 
 @pytest.fixture
