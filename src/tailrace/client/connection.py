@@ -145,8 +145,15 @@ class Connection:
 
         The caller enforces the timeout, and calls `give_up` when it expires.
         """
+        await self.ready()
+        return self.start_at_once(request, reply_type, version_max=version_max)
+
+    def start_at_once(
+        self, request: Message, reply_type: type[R], *, version_max: int | None = None
+    ) -> "StartedRequest[R]":
+        """Send a request, directly after `ready`."""
         version = self.version(type(request), version_max)
-        return StartedRequest(self, await self._write(request, version), reply_type, version)
+        return StartedRequest(self, self._put(request, version), reply_type, version)
 
     def give_up(self, request_type: type[Message], timeout_ms: float) -> RequestTimeout:
         """Close because a request was not answered in time; returns the error to raise."""
@@ -163,7 +170,7 @@ class Connection:
     async def send(self, request: Message, *, version_max: int | None = None) -> None:
         """Send a request that has no reply: a produce request with acks=0."""
         version = self.version(type(request), version_max)
-        await self._ready()
+        await self.ready()
         self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MASK
         self._stream.write(encode_request(self._correlation_id, self._client_id, request, version))
 
@@ -173,9 +180,7 @@ class Connection:
             self._on_lost(None)
             await self._stream.close()
 
-    # --- inside
-
-    async def _ready(self) -> None:
+    async def ready(self) -> None:
         """Wait until a request may be written: the broker has throttled nothing, and no login is under way."""
         while True:
             delay_s = self._silent_until_s - asyncio.get_running_loop().time()
@@ -192,6 +197,8 @@ class Connection:
             if self._session is None or not self._session.is_renewing:
                 return
 
+    # --- inside
+
     def _check_open(self) -> None:
         if isinstance(self._lost, AuthenticationError):
             raise AuthenticationError(str(self._lost))
@@ -206,7 +213,7 @@ class Connection:
         return self._decode(reply_type, await self._put(request, version), version)
 
     async def _write(self, request: Message, version: int) -> asyncio.Future[Buffer]:
-        await self._ready()
+        await self.ready()
         return self._put(request, version)
 
     def _put(self, request: Message, version: int) -> asyncio.Future[Buffer]:

@@ -15,6 +15,9 @@ class Batch:
     """Rows that are encoded when they are sent, or a batch that is encoded already.
 
     `order` is the place among the batches of the partition; the parts of a split batch keep its place.
+
+    An attempt counts as unanswered from before it is written until the broker rejects it for certain. If its connection
+    breaks, if it times out, or if the broker's error says that the batch may still be written, it stays unanswered.
     """
 
     __slots__ = (
@@ -31,6 +34,7 @@ class Batch:
         "size_bytes",
         "stamp",
         "target",
+        "unanswered_count",
     )
 
     def __init__(self, target: TopicPartition, receipt: Receipt, created_at_s: float, order: tuple[int, ...]) -> None:
@@ -43,6 +47,7 @@ class Batch:
         self.size_bytes = HEADER_SIZE
         self.is_closed = False
         self.failure_count = 0
+        self.unanswered_count = 0
         self.not_before_s = 0.0
         self.stamp = NO_STAMP
         self._data: bytearray | None = None
@@ -69,6 +74,16 @@ class Batch:
     @property
     def has_sequence(self) -> bool:
         return self.stamp.base_sequence != NO_SEQUENCE
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether an attempt to write the batch may have succeeded, although the client was told of no success."""
+        return self.unanswered_count > 0
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the batch may be written, and must not be written twice."""
+        return self.has_sequence and self.may_be_written
 
     @property
     def is_encoded(self) -> bool:

@@ -14,6 +14,7 @@ from tailrace.client.error import AuthenticationError, BrokerUnavailable, Client
 from tailrace.client.produce.batch import Batch
 from tailrace.client.produce.outbox import Outbox
 from tailrace.client.produce.queue import Drained
+from tailrace.client.produce.request import STALE_SEQUENCE
 from tailrace.client.produce.sequence import EPOCH_MAX, Identity
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
@@ -21,7 +22,6 @@ from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProdu
 
 PASSING = (BrokerUnavailable, RequestTimeout)
 _NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
-_STALE_SEQUENCE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 _STALE_IDENTITY = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 Start = Callable[[Coroutine[Any, Any, None]], Any]
@@ -98,7 +98,7 @@ class OwnIdentity:
         """Return whether a batch is sent again, if necessary with another epoch or id."""
         if not isinstance(error, ApiError):
             return isinstance(error, PASSING)
-        if batch.has_sequence and error.code in _STALE_SEQUENCE:
+        if batch.has_sequence and error.code in STALE_SEQUENCE:
             self._outbox.queue_of(batch).sequence.refuse(batch)
             return True
         if batch.has_sequence and error.code in _STALE_IDENTITY:

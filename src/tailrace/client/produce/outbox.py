@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tailrace.base.invariant import invariant
 from tailrace.client.error import ClientClosed
 from tailrace.client.metadata import NO_LEADER
 from tailrace.client.produce.batch import Batch
@@ -259,6 +258,24 @@ class Outbox:
         del self._active[queue.target]  # moved to the end, so that every partition has its turn
         self._active[queue.target] = queue
 
+    def depart(self, batches: list[Batch], connection: object) -> list[Batch]:
+        """Return those of the taken batches that may be written to a connection now, and count the attempt.
+
+        A batch that would overtake an earlier one of its partition is put back. The earlier one may have failed since
+        this one was taken.
+        """
+        leaving = []
+        with self._lock:
+            for batch in batches:
+                queue = self._queues[batch.target]
+                if self.options.is_idempotent and queue.must_wait(batch, connection):
+                    self._put_back(batch)
+                else:
+                    queue.connection = connection
+                    batch.unanswered_count += 1
+                    leaving.append(batch)
+        return leaving
+
     # --- settling, from the loop
 
     def queue_of(self, batch: Batch) -> Queue:
@@ -268,11 +285,14 @@ class Outbox:
     def put_back(self, batch: Batch, not_before_s: float) -> None:
         """Return a batch to the queue, before all later batches of its partition."""
         with self._lock:
-            queue = self._leave_flight(batch)
             batch.failure_count += 1
             batch.not_before_s = not_before_s
-            queue.insert([batch])
-            self._active[queue.target] = queue
+            self._put_back(batch)
+
+    def _put_back(self, batch: Batch) -> None:
+        queue = self._leave_flight(batch)
+        queue.insert([batch])
+        self._active[queue.target] = queue
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
         """Replace a batch that was taken by its parts."""
@@ -291,10 +311,14 @@ class Outbox:
             self._leave_flight(batch).sequence.acknowledge(batch)
             self._forget(batch)
 
-    def give_up(self, batch: Batch, *, is_refused: bool) -> None:
+    def is_written(self, batch: Batch) -> bool:
+        """Return whether a batch without an outcome is in the log, because a later one was accepted."""
+        return self._queues[batch.target].sequence.is_written(batch)
+
+    def give_up(self, batch: Batch) -> None:
         """Remove a batch that will not be sent again."""
         with self._lock:
-            self._leave_flight(batch).sequence.give_up(batch, is_refused=is_refused)
+            self._leave_flight(batch).sequence.give_up(batch)
             self._forget(batch)
 
     def drop_unsent(self) -> list[Batch]:
@@ -304,7 +328,7 @@ class Outbox:
             for queue in self._active.values():
                 while queue.batches:
                     batch = queue.take()
-                    queue.sequence.give_up(batch, is_refused=False)
+                    queue.sequence.give_up(batch)
                     self._forget(batch)
                     dropped.append(batch)
             self._active.clear()
@@ -317,8 +341,7 @@ class Outbox:
 
     def _leave_flight(self, batch: Batch) -> Queue:
         queue = self._queues[batch.target]
-        invariant(queue.in_flight_count > 0, f"{batch.target} has no batch in flight")
-        queue.in_flight_count -= 1
+        queue.leave_flight()
         return queue
 
     def _forget(self, batch: Batch) -> None:

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from tailrace.base.invariant import invariant
 from tailrace.client.metadata import NO_LEADER
 from tailrace.client.produce.batch import Batch
 from tailrace.client.produce.sequence import PartitionSequence
@@ -24,13 +25,14 @@ class OutboxOptions:
 class Queue:
     """The batches of one partition to send, the number of batches in flight, and their leader."""
 
-    __slots__ = ("batches", "in_flight_count", "leader_id", "open", "sequence", "target")
+    __slots__ = ("batches", "connection", "in_flight_count", "leader_id", "open", "sequence", "target")
 
     def __init__(self, target: TopicPartition) -> None:
         self.target = target
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
         self.in_flight_count = 0
+        self.connection: object = None  # the one that the batches in flight were written to
         self.leader_id = NO_LEADER
         self.sequence = PartitionSequence()
 
@@ -49,6 +51,21 @@ class Queue:
         After enough batches it no longer remembers the first one's number, and would write it again.
         """
         return self.in_flight_count > 0 and self.leader_id != leader_id
+
+    def must_wait(self, batch: Batch, connection: object) -> bool:
+        """Return whether a batch that was taken would overtake an earlier one if it were written to this connection.
+
+        The earlier one waits to be sent again, or is in flight on another connection. That connection was lost.
+        """
+        is_earlier_waiting = bool(self.batches) and self.batches[0].order < batch.order
+        return is_earlier_waiting or (self.in_flight_count > 1 and self.connection is not connection)
+
+    def leave_flight(self) -> None:
+        """Count one batch less in flight."""
+        invariant(self.in_flight_count > 0, f"{self.target} has no batch in flight")
+        self.in_flight_count -= 1
+        if self.in_flight_count == 0:
+            self.connection = None
 
     def take(self) -> Batch:
         """Take the first batch, and close it."""

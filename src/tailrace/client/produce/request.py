@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tailrace.client.metadata import Topic
 from tailrace.client.produce.batch import Batch
 from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
@@ -18,6 +19,38 @@ from tailrace.protocol.primitive import ZERO_UUID
 from tailrace.records.compression import Compression
 
 ACKS_NONE = 0
+STALE_SEQUENCE = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""The broker does not expect the batch's number, or does not know the producer."""
+
+NOT_WRITTEN = STALE_SEQUENCE | {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.UNSUPPORTED_VERSION,
+}
+"""Errors of attempts that a broker cannot have written: it checks all this before it appends.
+
+A broker may give any other error after it has appended: NOT_LEADER_OR_FOLLOWER if it resigns while it waits for its
+followers, UNKNOWN_TOPIC_OR_PARTITION if the topic is deleted meanwhile, KAFKA_STORAGE_ERROR if a flush fails.
+"""
+
 _NAMES_VERSION_MAX = 12  # the last version that has topic names instead of ids
 
 

@@ -24,7 +24,14 @@ from tailrace.client.produce.delivery import Outcome
 from tailrace.client.produce.identity import IdentitySource, OwnIdentity, fail_everything
 from tailrace.client.produce.outbox import Outbox
 from tailrace.client.produce.queue import Drained
-from tailrace.client.produce.request import ACKS_NONE, build_produce, produce_version_max, read_produced
+from tailrace.client.produce.request import (
+    ACKS_NONE,
+    NOT_WRITTEN,
+    STALE_SEQUENCE,
+    build_produce,
+    produce_version_max,
+    read_produced,
+)
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse, ProduceResponsePartition
@@ -164,7 +171,7 @@ class Sender:
     def _expire(self, batch: Batch) -> None:
         waited_ms = self._outbox.options.delivery_timeout_s * 1000
         text = f"{batch.record_count} records for {batch.target} were not written within delivery_timeout_ms"
-        self._give_up(batch, DeliveryTimeout(f"{text} ({waited_ms:g})"), is_refused=False)
+        self._give_up(batch, DeliveryTimeout(f"{text} ({waited_ms:g})"))
 
     # --- what has to be known first
 
@@ -216,7 +223,10 @@ class Sender:
     async def _request(
         self, leader_id: int, leader: _Leader, batches: list[Batch]
     ) -> dict[TopicPartition, ProduceResponsePartition] | None:
-        """Return the leader's answer for each partition; None without acks."""
+        """Return the leader's answer for each partition; None without acks.
+
+        Batches that must not leave yet are put back and removed from the list.
+        """
         timeout_ms = self._cluster.request_timeout_ms
         connection = await self._cluster.connection(leader_id, lane=self)
         request = await self._build(batches)
@@ -228,7 +238,16 @@ class Sender:
                 if self._options.acks == ACKS_NONE:
                     await connection.send(request, version_max=version_max)
                     return None
-                started = await connection.start(request, ProduceResponse, version_max=version_max)
+                connection.version(ProduceRequest, version_max)  # raises before the attempt counts
+                await connection.ready()
+                # From here to the write nothing waits, so no earlier batch can fail meanwhile.
+                leaving = self._outbox.depart(batches, connection)
+                if len(leaving) < len(batches):
+                    batches[:] = leaving
+                    if not leaving:
+                        return {}
+                    request = self._build_at_once(batches)
+                started = connection.start_at_once(request, ProduceResponse, version_max=version_max)
                 leader.wrote(batches)
                 self._wake.set()
                 reply = await started.reply()
@@ -241,21 +260,21 @@ class Sender:
         return outcomes
 
     async def _build(self, batches: list[Batch]) -> ProduceRequest:
-        def build() -> ProduceRequest:
-            return build_produce(
-                batches,
-                self._cluster.view.topics,
-                acks=self._options.acks,
-                timeout_ms=self._cluster.request_timeout_ms,
-                compression=self._options.compression,
-                level=self._options.compression_level,
-                transactional_id=self._source.transactional_id,
-            )
-
         if self._options.compression is Compression.NONE or all(batch.is_encoded for batch in batches):
-            return build()
+            return self._build_at_once(batches)
         # Compression releases the interpreter lock, so replies are read and batches filled at the same time.
-        return await asyncio.get_running_loop().run_in_executor(None, build)
+        return await asyncio.get_running_loop().run_in_executor(None, self._build_at_once, batches)
+
+    def _build_at_once(self, batches: list[Batch]) -> ProduceRequest:
+        return build_produce(
+            batches,
+            self._cluster.view.topics,
+            acks=self._options.acks,
+            timeout_ms=self._cluster.request_timeout_ms,
+            compression=self._options.compression,
+            level=self._options.compression_level,
+            transactional_id=self._source.transactional_id,
+        )
 
     # --- settling: False when the batch goes out again, perhaps to another leader
 
@@ -267,15 +286,17 @@ class Sender:
         answer = outcomes.get(batch.target)
         if answer is None:
             return self._settle_error(batch, RequestTimeout(f"the broker did not say what became of {batch.target}"))
-        if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            return self._succeed(
-                batch, Outcome(NO_OFFSET)
-            )  # an earlier attempt was written, and the broker no longer knows its offset
-        if answer.error_code:
-            # If the answer names another leader there is nothing to wait for (KIP-951).
-            is_moved = self._leader_of(batch.target) not in (asked_id, NO_LEADER)
-            return self._settle_error(batch, _refusal(batch, answer), is_moved=is_moved)
-        return self._succeed(batch, Outcome(answer.base_offset, answer.log_append_time_ms))
+        if not answer.error_code:
+            return self._succeed(batch, Outcome(answer.base_offset, answer.log_append_time_ms))
+        if answer.error_code in NOT_WRITTEN:
+            batch.unanswered_count -= 1
+        is_stale = answer.error_code in STALE_SEQUENCE
+        if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (is_stale and self._outbox.is_written(batch)):
+            # An earlier attempt was written, and the broker no longer knows its offset.
+            return self._succeed(batch, Outcome(NO_OFFSET))
+        # If the answer names another leader there is nothing to wait for (KIP-951).
+        is_moved = self._leader_of(batch.target) not in (asked_id, NO_LEADER)
+        return self._settle_error(batch, _refusal(batch, answer), is_moved=is_moved)
 
     def _succeed(self, batch: Batch, outcome: Outcome) -> bool:
         self._outbox.acknowledge(batch)
@@ -283,11 +304,13 @@ class Sender:
         return True
 
     def _settle_error(self, batch: Batch, error: Exception, *, is_moved: bool = False) -> bool:
-        if isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+        is_too_large = isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE
+        # The parts of a batch that is in the log would be unknown to the broker, and be written again.
+        if is_too_large and batch.record_count > 1 and not batch.is_in_doubt:
             self._outbox.replace(batch, batch.split())
             return True
         if not self._source.may_pass(batch, error):
-            self._give_up(batch, error, is_refused=isinstance(error, ApiError))
+            self._give_up(batch, error)
             return True
         now_s = time.monotonic()
         is_early = isinstance(error, ApiError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -295,14 +318,20 @@ class Sender:
         retry_at_s = now_s if is_moved else now_s + backoff.wait_s(batch.failure_count + 1)
         ends_at_s = batch.created_at_s + self._outbox.options.delivery_timeout_s
         if retry_at_s >= ends_at_s or batch.failure_count >= self._options.retries_max:
-            self._give_up(batch, error, is_refused=False)
+            self._give_up(batch, error)
             return True
         self._outbox.put_back(batch, retry_at_s)
         return is_early
 
-    def _give_up(self, batch: Batch, error: Exception, *, is_refused: bool) -> None:
-        _log.warning("%d records for %s were not written: %s", batch.record_count, batch.target, error)
-        self._outbox.give_up(batch, is_refused=is_refused)
+    def _give_up(self, batch: Batch, error: Exception) -> None:
+        if self._outbox.is_written(batch):
+            self._succeed(batch, Outcome(NO_OFFSET))
+            return
+        if batch.is_in_doubt and isinstance(error, ApiError):
+            text = "the reply to an earlier attempt was lost, so the records may be in the log"
+            error = ApiError(error.code, f"{error.message or error.code.name}; {text}")
+        _log.warning("%d records for %s failed: %s", batch.record_count, batch.target, error)
+        self._outbox.give_up(batch)
         batch.fail(error)
         self._source.on_given_up(batch, error)
 

@@ -3,7 +3,14 @@
 Every batch of a partition gets the number after the last record of the batch before. A broker accepts only
 the next number, so a retry is either written once or recognised as a duplicate.
 
-If a batch is given up, it is unknown whether it is in the log, and there may be a gap before the next numbers.
+A broker remembers only the last five batches of a producer. A retry of an older one is rejected as out of order, as if
+a batch before it were missing. So no batch is numbered that would be the sixth from the first one without an outcome,
+and no batch overtakes an earlier one (`Queue.must_wait`). If a later batch was acknowledged, an earlier one that may be
+written is written, whatever the broker says of its retry.
+
+If a batch is given up after all its attempts were rejected, the next batch gets its number. If an attempt may have been
+written, the number is not used again: the broker would take the next batch for a duplicate and acknowledge it without
+writing it. It is then unknown whether the batch is in the log, and there may be a gap before the next numbers.
 New batches then wait until those in flight are answered. If a later one was accepted, the batch that was given
 up is in the log too and there is no gap. Otherwise the partition restarts at number 0 with a higher epoch,
 and the batches that wait get new numbers.
@@ -17,6 +24,8 @@ from tailrace.client.produce.row import ProducerStamp
 from tailrace.records.batch import NO_SEQUENCE, increment_sequence
 
 EPOCH_MAX = 2**15 - 1
+REMEMBERED_BATCH_COUNT = 5
+"""The number of batches of a producer by which a broker recognises duplicates: Kafka's NUM_BATCHES_TO_RETAIN."""
 
 
 class Identity(NamedTuple):
@@ -39,6 +48,8 @@ class PartitionSequence:
         self.must_restart = False
         self._next = 0
         self._last_acknowledged = NO_SEQUENCE
+        self._acknowledged_order: tuple[int, ...] = ()
+        self._window: list[Batch] = []  # the numbered batches from the first unsettled one on, settled ones included
 
     def may_take(self, batch: Batch) -> bool:
         """Return whether the batch may be sent now: of the retries, only the first that is left.
@@ -50,6 +61,8 @@ class PartitionSequence:
             return not self.must_restart and self.unsettled[0] is batch
         if self.unsettled and self._last_acknowledged == NO_SEQUENCE:
             return False
+        if len(self._window) >= REMEMBERED_BATCH_COUNT:
+            return False
         return not self.must_restart and not self.is_in_doubt
 
     def assign(self, batch: Batch, identity: Identity) -> None:
@@ -60,6 +73,11 @@ class PartitionSequence:
             self.restart(identity)
         self._number(batch)
         self.unsettled.append(batch)
+        self._window.append(batch)
+        invariant(
+            len(self._window) <= REMEMBERED_BATCH_COUNT,
+            f"{batch.target}: the broker must remember {len(self._window)} batches, from the first unanswered one on",
+        )
 
     def _number(self, batch: Batch) -> None:
         identity = self.identity or NO_IDENTITY
@@ -69,26 +87,42 @@ class PartitionSequence:
 
     def acknowledge(self, batch: Batch) -> None:
         """Note that the broker has the batch and all before it."""
-        if batch.has_sequence:
-            self.unsettled.remove(batch)
-            self._last_acknowledged = increment_sequence(batch.stamp.base_sequence, batch.record_count - 1)
-
-    def give_up(self, batch: Batch, *, is_refused: bool) -> None:
-        """Note that a batch is not sent again. Unless the broker rejected it, it may be in the log all the same."""
         if not batch.has_sequence:
             return
-        is_last = self.unsettled[-1] is batch
-        self.unsettled.remove(batch)
-        if is_refused and is_last and not self.is_in_doubt:
-            self._next = batch.stamp.base_sequence  # no other batch has used the numbers after it
+        self._settle(batch)
+        if batch.order > self._acknowledged_order:
+            self._acknowledged_order = batch.order
+            self._last_acknowledged = increment_sequence(batch.stamp.base_sequence, batch.record_count - 1)
+
+    def is_written(self, batch: Batch) -> bool:
+        """Return whether an unsettled batch is in the log, because a later one was accepted."""
+        return batch.is_in_doubt and batch.order < self._acknowledged_order
+
+    def give_up(self, batch: Batch) -> None:
+        """Note that a batch is not sent again. Its number is used again if no attempt can have been written."""
+        if not batch.has_sequence:
+            return
+        is_last = self._window[-1] is batch
+        self._settle(batch)
+        if is_last and not batch.may_be_written and not self.is_in_doubt:
+            self._next = batch.stamp.base_sequence
+            self._window = [item for item in self._window if item is not batch]
         else:
             self.is_in_doubt = True
+
+    def _settle(self, batch: Batch) -> None:
+        self.unsettled.remove(batch)
+        first = self.unsettled[0] if self.unsettled else None
+        while self._window and self._window[0] is not first:
+            del self._window[0]
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
         """Replace a batch by its parts, which have its numbers."""
         if batch.has_sequence:
             index = self.unsettled.index(batch)
             self.unsettled[index : index + 1] = parts
+            index = self._window.index(batch)
+            self._window[index : index + 1] = parts
 
     def refuse(self, batch: Batch) -> None:
         """Handle a batch that the broker rejects as out of order.
@@ -113,5 +147,7 @@ class PartitionSequence:
         self.is_in_doubt = self.must_restart = False
         self._next = 0
         self._last_acknowledged = NO_SEQUENCE
+        self._acknowledged_order = ()
+        self._window = list(self.unsettled)
         for batch in self.unsettled:
             self._number(batch)

@@ -120,6 +120,72 @@ def test_nothing_goes_to_a_new_leader_before_the_old_one_has_answered() -> None:
     assert values(second) == [b"b"]
 
 
+def lose_second_while_third_is_written(outbox: Outbox) -> tuple[Batch, Batch]:
+    """Have a batch put back, because its connection broke, after the next one was taken."""
+    introduce(outbox)
+    add(outbox, b"second")
+    (second,) = drain(outbox).requests[1]
+    add(outbox, b"third")
+    (third,) = drain(outbox).requests[1]
+    outbox.put_back(second, 0.0)
+    return second, third
+
+
+def test_no_more_batches_leave_than_a_broker_remembers() -> None:
+    """A batch was overtaken by the next one, and four more left behind it on the next connection.
+
+    When that broke too, the broker had five later batches in its memory, and refused the first of the six.
+    """
+    outbox = new_outbox(linger_s=0.0)
+    second, third = lose_second_while_third_is_written(outbox)
+    outbox.acknowledge(third)
+    assert drain(outbox).requests[1] == [second]
+    sent = [second, third]
+    for index in range(9):
+        add(outbox, b"%d" % index)
+        sent += drain(outbox).requests.get(1, [])
+    assert len(sent) == 5
+    outbox.acknowledge(second)
+    assert len(drain(outbox).requests[1]) == 1
+
+
+def test_no_batch_is_written_before_an_earlier_one_that_waits_to_be_sent_again() -> None:
+    """A batch was taken before its predecessor failed, and was written after that, to a new connection."""
+    outbox = new_outbox(linger_s=0.0)
+    second, third = lose_second_while_third_is_written(outbox)
+    assert outbox.depart([third], "new connection") == []
+    for batch in (second, third):
+        assert drain(outbox).requests[1] == [batch]
+        assert outbox.depart([batch], "new connection") == [batch]
+        outbox.acknowledge(batch)
+
+
+def test_no_batch_is_written_while_an_earlier_one_is_in_flight_on_another_connection() -> None:
+    """The other connection is lost, though the sender has not noticed that the earlier batch failed with it."""
+    outbox = new_outbox(linger_s=0.0)
+    introduce(outbox)
+    add(outbox, b"first")
+    (first,) = drain(outbox).requests[1]
+    assert outbox.depart([first], "lost connection") == [first]
+    add(outbox, b"second")
+    (second,) = drain(outbox).requests[1]
+    assert outbox.depart([second], "new connection") == []
+    assert second.failure_count == 0
+    assert drain(outbox).requests == {}
+    outbox.put_back(first, 0.0)
+    assert drain(outbox).requests[1] == [first]
+    assert outbox.depart([first], "new connection") == [first]
+
+
+def test_a_batch_that_must_wait_does_not_hold_up_other_partitions() -> None:
+    outbox = new_outbox(linger_s=0.0)
+    _, third = lose_second_while_third_is_written(outbox)
+    add(outbox, b"elsewhere", partition=1)
+    found = drain(outbox).requests[1]
+    (other,) = [batch for batch in found if batch.target.partition == 1]
+    assert outbox.depart([third, other], "connection") == [other]
+
+
 def test_without_numbers_nobody_waits_for_the_old_leader() -> None:
     outbox = new_outbox(linger_s=0.0, is_idempotent=False)
     add(outbox, b"a")
@@ -144,7 +210,7 @@ def test_what_is_too_old_is_handed_out_as_such() -> None:
     drained = drain(outbox, 10.0)
     assert len(drained.expired) == 1
     assert drained.requests == {}
-    outbox.give_up(drained.expired[0], is_refused=False)
+    outbox.give_up(drained.expired[0])
     assert outbox.held_bytes == 0
 
 
@@ -179,7 +245,8 @@ def test_a_gap_stops_the_partition_until_it_starts_over() -> None:
     outbox = new_outbox(linger_s=0.0)
     add(outbox)
     (lost,) = drain(outbox).requests[1]
-    outbox.give_up(lost, is_refused=False)
+    outbox.depart([lost], "connection")
+    outbox.give_up(lost)
     add(outbox)
     (queue,) = drain(outbox).restarting
     outbox.restart(queue, Identity(7, 1))
