@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any, Self
 
 import httpx
 from tests.faults.readiness import has_output
+from tests.port import free_port
 
 START_TIMEOUT_S = 120.0
 STATE_TIMEOUT_S = 300.0
@@ -25,9 +25,7 @@ class ConnectProcess:
     """Starts with the same address and folder again and again, as an operator would have it."""
 
     def __init__(self, folder: Path, bootstrap_servers: str, *options: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        address = f"127.0.0.1:{free_port()}"
         self.client = httpx.Client(base_url=f"http://{address}", timeout=120)
         self.folder = folder
         self._log = folder / "connect.log"

@@ -13,7 +13,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.port import free_port
 
 USER = "postgres"
 PASSWORD = "not-to-be-shown"  # noqa: S105 - of a server that lives as long as a test
@@ -58,7 +58,7 @@ class PostgresServer:
     ) -> None:
         """Name the folder of the data, which need not exist; by default, it is a temporary one."""
         self.folder = Path(tempfile.mkdtemp(prefix="tailrace-postgres-")) if folder is None else folder
-        self.port = _free_port()
+        self.port = free_port()
         self._options = OPTIONS | dict(options or {})
         self._programs = find_programs(extension)
         self._process: subprocess.Popen[Any] | None = None
@@ -239,10 +239,3 @@ def _user() -> dict[str, Any]:
     except KeyError:
         raise Unavailable(f"PostgreSQL does not run as root, and there is no user {_UNPRIVILEGED}") from None
     return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -10,7 +10,6 @@ disk, so the data outlive SIGKILL.
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from tests.port import free_port
 
 PASSWORD = "not-to-be-shown"  # noqa: S105 - of a server that lives as long as a test
 START_TIMEOUT_S = 30.0
@@ -36,7 +36,7 @@ class RedisServer:
     def __init__(self, *, is_cluster: bool = False) -> None:
         """Choose the folder and the port. As a cluster it is the only node, and has all slots."""
         self.folder = Path(tempfile.mkdtemp(prefix="tailrace-redis-"))
-        self.port = _free_port(PORT_MAX - CLUSTER_PORT_STEP if is_cluster else PORT_MAX)
+        self.port = free_port(PORT_MAX - CLUSTER_PORT_STEP if is_cluster else PORT_MAX)
         self.is_cluster = is_cluster
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -121,12 +121,3 @@ def find_program() -> str | None:
     folders = [] if spec is None else spec.submodule_search_locations or []
     paths = [Path(folder) / "bin" / "redis-server" for folder in folders]
     return next((str(path) for path in paths if path.exists()), None)
-
-
-def _free_port(port_max: int) -> int:
-    while True:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = int(found.getsockname()[1])
-        if port <= port_max:
-            return port

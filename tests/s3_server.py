@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from types import TracebackType
 
 import pytest
+from tests.port import free_port
 
 START_TIMEOUT_S = 60.0
 SECRET = "not-to-be-shown"  # noqa: S105 - of a server that lives as long as a test
@@ -29,9 +30,7 @@ class S3Server:
         if find_spec("moto") is None:
             pytest.skip("moto, which has a server with the API of S3, is not installed")
         pytest.importorskip("obstore", reason="obstore is not installed")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
 
     @property
     def endpoint(self) -> str:

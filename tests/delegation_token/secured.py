@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.kafka import free_ports
 from tests.delegation_token.ground import MECHANISM, PASSWORD, Ground, properties
+from tests.port import free_ports
 
 from tailrace.testing import Broker
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.kafka import free_ports
 from tests.delegation_token.difference import DIFFERENCES, expected
 from tests.delegation_token.ground import Ground, properties
 from tests.delegation_token.record import RECORDED
 from tests.delegation_token.story import Story
+from tests.port import free_ports
 
 from tailrace.testing import Broker
 

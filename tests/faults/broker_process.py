@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.faults.readiness import has_output
+from tests.port import free_port
 
 START_TIMEOUT_S = 60
 # Small segments, so that kills also hit rolls; the flush thread has something to do then.
@@ -20,9 +20,7 @@ class BrokerProcess:
     """Starts with the same address and folder again and again, as an operator would have it."""
 
     def __init__(self, folder: Path, options: Mapping[str, str] = SMALL_SEGMENTS) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         self._folder = folder
         self._options = options
         self._log = folder / "stderr.txt"

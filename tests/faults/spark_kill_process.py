@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.port import free_port
+
 from tailrace.spark.shipment import ARCHIVE_NAME
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -56,9 +58,7 @@ class StandaloneSpark:
     """A master and two workers, which start an executor of one core each for whatever driver comes."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.master = f"spark://127.0.0.1:{self._port}"
         self._folder = folder
         self._environment = os.environ | ENVIRONMENT | environment

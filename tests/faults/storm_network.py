@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
+
+from tests.port import free_port
 
 BRIDGE = "rnl-storm"
 _GATEWAY = "10.213.7.1"
@@ -17,22 +18,13 @@ class Network:
 
     can_cut = False
 
-    def __init__(self) -> None:
-        self._ports: set[int] = set()
-
     def host(self, name: str) -> str:
         """The address of a member."""
         return "127.0.0.1"
 
     def port(self) -> int:
         """One that nobody has."""
-        while True:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port: int = probe.getsockname()[1]
-            if port not in self._ports:
-                self._ports.add(port)
-                return port
+        return free_port()
 
     def prefix(self, name: str) -> list[str]:
         """What to put before a command so that it runs where the member lives."""
@@ -54,7 +46,6 @@ class Namespaces(Network):
     can_cut = True
 
     def __init__(self) -> None:
-        super().__init__()
         self._names: dict[str, str] = {}
         self.close()
         _ip("link", "add", BRIDGE, "type", "bridge")

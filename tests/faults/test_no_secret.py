@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.faults.readiness import has_output
+from tests.port import free_ports
 from tests.unit.cli.command import called
-from tests.unit.client.security.secure_broker import free_ports
 from tests.unit.security.tls.tls_files import Authority
 
 from tailrace.client.address import Address

@@ -26,8 +26,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 
+from tests.port import free_port
 from tests.unit.coordination.tcp_proxy import TcpProxy
-from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, free_port
+from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess
 
 from tailrace.base.clock import SystemClock
 from tailrace.coordination.store import (

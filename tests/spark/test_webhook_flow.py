@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.port import free_port
 from tests.spark.one_run import run_pipeline
 from tests.spark.waiting import wait_until
 from tests.webhook_server import Request, WebhookServer
@@ -135,9 +135,3 @@ def post(port: int, row: dict[str, Any], secret: str) -> int:
         return reply.status
     finally:
         connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

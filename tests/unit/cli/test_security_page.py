@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bench.cache import FETCH_HINT
-from tests.unit.coordination.zookeeper_process import free_port
+from tests.port import free_port
 
 PAGE = Path(__file__).parents[3] / "docs" / "SECURITY.md"
 DEADLINE_S = 300

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, free_port, require_zookeeper
+from tests.port import free_port
+from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, require_zookeeper
 
 from tailrace.cli.zookeeper import ask
 from tailrace.coordination.store import Create, OutcomeUnknown, Put, SessionState

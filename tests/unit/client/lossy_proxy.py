@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Self
+
+from tests.port import free_port
 
 from tailrace.client.loop_thread import LoopThread
 from tailrace.protocol.api_key import ApiKey
@@ -109,10 +110,3 @@ def lossy_broker(**options: str) -> Iterator[tuple[LossyProxy, Broker]]:
         }
         with Broker(listeners | options) as broker:
             yield proxy, broker
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.faults.readiness import has_output
+from tests.port import free_port
 
 START_TIMEOUT_S = 60
 QUICK = {"tickTime": "200", "minSessionTimeout": "400"}
@@ -31,13 +31,6 @@ def require_zookeeper() -> None:
         find_runtime("ZooKeeper")
     except (ZooKeeperMissingError, SessionError) as reason:
         pytest.skip(str(reason))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _is_stopped(pid: int) -> bool:

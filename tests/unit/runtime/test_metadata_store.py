@@ -5,7 +5,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.unit.coordination.zookeeper_process import ZooKeeperProcess, free_port
+from tests.port import free_port
+from tests.unit.coordination.zookeeper_process import ZooKeeperProcess
 from tests.unit.sample import ManualClock
 
 from tailrace.base.clock import SystemClock

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import httpx
-from tests.unit.client.security.secure_broker import free_ports, running_kafka
+from tests.port import free_ports
+from tests.unit.client.security.secure_broker import running_kafka
 
 from tailrace.aio import Admin
 from tailrace.client.admin.acl import Acl, AclFilter

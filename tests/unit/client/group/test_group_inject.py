@@ -1,12 +1,12 @@
 """Members whose broker answers with errors, drops connections or loses replies: they read everything all the same."""
 
-import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.port import free_port
 from tests.unit.client.conftest import MEMBERSHIPS, QUICK_GROUPS
 from tests.unit.client.lossy_proxy import LossyProxy
 
@@ -60,9 +60,7 @@ CASES = [
 def proxied() -> Iterator[tuple[Broker, LossyProxy, str]]:
     """A broker, and a proxy that its clients are sent to."""
     with LossyProxy() as proxy:
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            port = held.getsockname()[1]
+        port = free_port()
         proxy.forward_to(f"127.0.0.1:{port}")
         listeners = {
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",

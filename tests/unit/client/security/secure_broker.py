@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.port import free_ports
 from tests.unit.security.tls.tls_files import Authority
 
 from tailrace.client.address import parse_addresses
@@ -101,15 +101,6 @@ def running_kafka(properties: dict[str, str]) -> Iterator[None]:
         yield
     finally:
         kafka.stop()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that are free now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        return [int(held.getsockname()[1]) for held in sockets]
 
 
 def _properties(folder: Path, authority: Authority, ports: dict[str, int]) -> dict[str, str]:

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
+from tests.port import free_port
 from tests.unit.coordination.tcp_proxy import TcpProxy
-from tests.unit.coordination.zookeeper_process import ZooKeeperProcess, free_port, require_zookeeper
+from tests.unit.coordination.zookeeper_process import ZooKeeperProcess, require_zookeeper
 
 from tailrace.base.clock import SystemClock
 from tailrace.coordination.store import (

@@ -10,8 +10,9 @@ import psutil
 import pytest
 from tests.certificate import make_certificate
 from tests.logged import logged
+from tests.port import free_port
 from tests.unit.cli.command import called, succeeded
-from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, free_port, require_zookeeper
+from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, require_zookeeper
 
 from tailrace.config.broker import BrokerConfig
 from tailrace.coordination.store import Create, Put, SessionState, StoreUnreachableError

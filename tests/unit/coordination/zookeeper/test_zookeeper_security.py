@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 from tests.certificate import make_certificate
-from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, free_port, require_zookeeper
+from tests.port import free_port
+from tests.unit.coordination.zookeeper_process import QUICK, ZooKeeperProcess, require_zookeeper
 
 from tailrace.coordination.store import Create, Node, Put, StoreUnreachableError
 from tailrace.security.tls.context import make_client_context

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tests.port import free_port
 from tests.unit.registry.answers.call import get
 from tests.unit.registry.answers.record import ask
 
@@ -27,7 +27,7 @@ class Running:
 @contextmanager
 def started(command: str, name: str) -> Iterator[Running]:
     """Run an empty registry for one story."""
-    port = _free_port()
+    port = free_port()
     running = Running(f"http://127.0.0.1:{port}", f"{name.replace('.', '_')}_{port}")
     words = [word.format(port=port, story=running.word) for word in shlex.split(command)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -37,12 +37,6 @@ def started(command: str, name: str) -> Iterator[Running]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _await_answer(url: str, process: subprocess.Popen[bytes]) -> None:
