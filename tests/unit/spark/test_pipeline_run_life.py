@@ -42,7 +42,8 @@ class Query:
     @property
     def status(self) -> dict[str, Any]:
         self.look_count += 1
-        message = "Initializing sources" if self.look_count < 3 else "Processing new data"
+        messages = {1: "Initializing StreamExecution", 2: "Initializing sources"}
+        message = messages.get(self.look_count, "Processing new data")
         return {"message": message, "isTriggerActive": False}
 
     def exception(self) -> Exception | None:

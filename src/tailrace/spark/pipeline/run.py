@@ -50,7 +50,7 @@ _LAST_REPORT_TIMEOUT_S = 30.0  # reports arrive within milliseconds, unless the 
 _LOOK_INTERVAL_S = 0.01
 _SOURCES_TIMEOUT_S = 30.0
 _TURN_TIMEOUT_S = 30.0
-_INITIALISING = "Initializing sources"  # Spark's message
+_INITIALISING = ("Initializing StreamExecution", "Initializing sources")  # Spark's messages, in this order
 
 SESSION_CONFIG = {
     # With a single queue, a long batch of one flow would delay all others.
@@ -345,7 +345,7 @@ class PipelineRun:
 
 def _await_sources(query: "StreamingQuery") -> None:
     deadline_s = time.monotonic() + _SOURCES_TIMEOUT_S
-    while query.isActive and query.status["message"] == _INITIALISING and time.monotonic() < deadline_s:
+    while query.isActive and query.status["message"] in _INITIALISING and time.monotonic() < deadline_s:
         time.sleep(_LOOK_INTERVAL_S)
 
 
