@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.spark.quick_session import quick_session
+from tests.spark.waiting import worker_was_late
 
 
 class Copier(NamedTuple):
@@ -64,7 +65,7 @@ def main() -> None:
     query = copier.start_stream(spark)
     while True:
         failure = query.exception()
-        if failure is not None and "failed to connect back" not in str(failure):  # Spark waits ten seconds for Python
+        if failure is not None and not worker_was_late(failure):
             raise failure
         if failure is not None:
             query = copier.start_stream(spark)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.quick_session import quick_session
+from tests.spark.waiting import run_to_end
 
 
 def pages(spark: SparkSession) -> list[str]:
@@ -49,8 +50,7 @@ def main(folder: Path) -> None:
     assert batch.count() == 1
     stream = spark.readStream.format("tailrace").options(subscribe="from", startingOffsets="earliest", **options).load()
     writer = stream.select("key", "value").writeStream.format("tailrace").options(topic="to", **options)
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    query = run_to_end(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start)
     explained = query._jsq.explainInternal(True)
     progress = [str(one.json if hasattr(one, "json") else one) for one in query.recentProgress]
     copied = spark.read.format("tailrace").options(subscribe="to", **options).load()

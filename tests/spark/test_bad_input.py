@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.port import free_port
+from tests.spark.waiting import run_to_end
 
 from tailrace.testing import Broker
 
@@ -33,9 +34,7 @@ def failure(action: Callable[[], Any]) -> str:
 @pytest.fixture
 def nowhere() -> str:
     """An address at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def test_brokers_that_cannot_be_reached(
@@ -52,8 +51,9 @@ def test_a_stream_whose_brokers_cannot_be_reached(
     read_stream: Callable[..., DataFrame], nowhere: str, tmp_path: Path
 ) -> None:
     frame = read_stream(subscribe="t", **{"kafka.bootstrap.servers": nowhere})
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
-    assert failure(query.awaitTermination).startswith(f"no broker answers at kafka.bootstrap.servers ({nowhere})")
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    found = failure(lambda: run_to_end(writer.start))
+    assert found.startswith(f"no broker answers at kafka.bootstrap.servers ({nowhere})")
 
 
 def test_a_topic_that_does_not_exist(

@@ -12,7 +12,7 @@ import yaml
 from tests.s3_server import S3Server
 from tests.spark.conftest import require_spark
 from tests.spark.one_run import run_pipeline
-from tests.spark.waiting import wait_until
+from tests.spark.waiting import start_running, wait_until
 
 from tailrace.connect.plugin.translation import translate
 from tailrace.spark.connector.base import FlowPlace, FlowStart
@@ -155,12 +155,8 @@ def test_new_rows_are_read_by_jdbc_while_the_flow_runs(spark: SparkSession, tmp_
     source = jdbc(url, table="numbers", cursor="N", poll="1 second")
     rows = source.read(start)
     start.settle()
-    query = (
-        rows.writeStream.format("memory")
-        .queryName("jdbc_numbers")
-        .option("checkpointLocation", str(place.checkpoint))
-        .start()
-    )
+    writer = rows.writeStream.format("memory").queryName("jdbc_numbers")
+    query = start_running(writer.option("checkpointLocation", str(place.checkpoint)).start)
     try:
         for numbers in ((1, 2), (3,)):
             insert(*numbers)

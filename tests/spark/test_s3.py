@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.s3_server import SECRET, S3Server
 from tests.spark.one_run import run_pipeline
+from tests.spark.waiting import run_to_end
 
 from tailrace.spark.connector.base import FlowPlace, FlowStart
 from tailrace.spark.connector.error_policy import ErrorPolicy, OnError
@@ -147,8 +148,7 @@ def test_a_line_that_is_not_json_is_named_left_out_sent_away_or_null(
         errors=ErrorPolicy(OnError.SEND, topic),
     )
     stream = s3(url, **arguments).read(FlowStart(spark, sending))
-    query = stream.writeStream.format("memory").queryName("lines").trigger(availableNow=True).start()
-    query.awaitTermination()
+    run_to_end(stream.writeStream.format("memory").queryName("lines").trigger(availableNow=True).start)
     assert [row.n for row in spark.table("lines").collect()] == [1]
     (letter,) = read(subscribe=topic, includeHeaders="true").collect()
     headers = {each.key: each.value for each in letter.headers}

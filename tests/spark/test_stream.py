@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.waiting import record_count, run_to_end, wait_until
+from tests.spark.waiting import record_count, run_to_end, start_running, wait_until
 
 from tailrace.spark import offsets_behind_latest
 from tailrace.testing import Broker
@@ -52,7 +52,7 @@ class Streams:
     @contextmanager
     def running(self, frame: DataFrame, topic: str, name: str = "q", **options: str) -> Iterator[StreamingQuery]:
         """A stream that runs until the block ends; it must not have failed by then."""
-        query = self.start(frame, topic, trigger=None, name=name, **options)
+        query = start_running(lambda: self.start(frame, topic, trigger=None, name=name, **options))
         try:
             yield query
         finally:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tailrace.client.topic_partition import TopicPartition
@@ -19,15 +20,42 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 180, why: Calla
         time.sleep(0.05)
 
 
-def run_to_end(start: Callable[[], Any], attempt_count: int = 6) -> None:
-    """Start a query and wait for its end. Spark gives Python ten seconds to start; where it was late, begin again."""
+def worker_was_late(failure: BaseException | None) -> bool:
+    """Whether a query failed because Spark waits only ten seconds for the Python process of a source.
+
+    Spark has no config for this wait. It is the one for the processes of streaming sources alone; those of batches and
+    of tasks come from a daemon, which Spark waits for without an end.
+    """
+    return failure is not None and "Python worker failed to connect back" in str(failure)
+
+
+def run_to_end(start: Callable[[], Any], attempt_count: int = 6) -> Any:
+    """Start a query, wait for its end and return it. Where Python started too late for Spark, begin again."""
     for attempt in range(attempt_count):
+        query = None
         try:
-            start().awaitTermination()
-            return
+            query = start()
+            query.awaitTermination()
         except Exception as error:
-            if "failed to connect back" not in str(error) or attempt == attempt_count - 1:
+            if not worker_was_late(error) or attempt == attempt_count - 1:
                 raise
+        else:
+            return query
+    raise AssertionError("no attempt was made")
+
+
+def start_running(start: Callable[[], Any], attempt_count: int = 6) -> Any:
+    """Start a query and return it when its sources run. Where Python started too late for Spark, begin again."""
+    for _ in range(attempt_count):
+        query = start()
+        wait_until(partial(_has_sources, query), why=lambda: str(query.status))  # noqa: B023
+        if not worker_was_late(query.exception()):
+            return query
+    raise AssertionError(f"Python was late {attempt_count} times: {query.exception()}")
+
+
+def _has_sources(query: Any) -> bool:
+    return not query.isActive or not query.status["message"].startswith("Initializing ")
 
 
 def record_count(broker: Broker, topic: str) -> int:
