@@ -24,6 +24,7 @@ from tailrace.machines.controller.record import (
     Record,
     TopicRecord,
 )
+from tailrace.machines.replica.leader import LONG_AGO_MS
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.fetch import (
     FetchRequest,
@@ -47,7 +48,7 @@ from tailrace.storage.memory_fs import MemoryFileSystem
 QUICK = {
     "replica.fetch.wait.max.ms": "50",
     "replica.fetch.backoff.ms": "20",
-    "replica.lag.time.max.ms": "10000",
+    "replica.lag.time.max.ms": "60000",
     "replica.high.watermark.checkpoint.interval.ms": "50",
     "num.replica.fetchers": "2",
     "controlled.shutdown.enable": "false",
@@ -180,13 +181,27 @@ class Cluster:
     def state(self, topic: str = "t", index: int = 0) -> PartitionRecord:
         return self.metadata.image.topics[topic].leadership[index]
 
+    async def expel(self, leader: int, follower: int, *, topic: str = "t", index: int = 0) -> None:
+        """Have the time of a follower that lacks a record be over, and wait until it has left the ISR.
+
+        With a replica.lag.time.max.ms that a test can wait for, a busy machine would expel others, too.
+        """
+        partition = self[leader].partition(topic, index)
+        leadership = partition.leadership
+        assert leadership is not None
+        progress = leadership.machine.followers[follower]
+        await until(lambda: progress.end_offset < partition.log.log_end_offset)
+        progress.beat, progress.caught_up_ms = None, LONG_AGO_MS
+        leadership.shrink()
+        await until(lambda: follower not in self.state(topic, index).isr)
+
     async def elect(self, leader: int, isr: tuple[int, ...], *, topic: str = "t", index: int = 0) -> None:
         """Write another leader into the state, as the controller does."""
         state = self.state(topic, index)
         await self.commit(replace(state, leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr))
 
     async def produce(
-        self, leader: int, *values: bytes, acks: int = -1, timeout_ms: int = 10_000, topic: str = "t", index: int = 0
+        self, leader: int, *values: bytes, acks: int = -1, timeout_ms: int = 60_000, topic: str = "t", index: int = 0
     ) -> ProduceResponsePartition:
         connection = await self[leader].ask()
         try:

@@ -39,7 +39,7 @@ async def fill(cluster: Cluster) -> None:
 
 async def test_deletion_waits_until_all_replicas_have_deleted() -> None:
     # Nobody waits for the next fetch, which is a minute away.
-    async with running(3, replica_fetch_wait_max_ms="60000", replica_lag_time_max_ms="60000") as cluster:
+    async with running(3, replica_fetch_wait_max_ms="60000") as cluster:
         await cluster.create()
         await fill(cluster)
         assert await delete(cluster, 1, 2) == (ErrorCode.NONE, 2)
@@ -60,7 +60,7 @@ async def test_deletion_times_out_when_a_live_replica_does_not_hear_of_it() -> N
 
 
 async def test_deletion_does_not_wait_for_a_broker_that_is_gone() -> None:
-    async with running(3, replica_lag_time_max_ms="3000") as cluster:
+    async with running(3) as cluster:
         await cluster.create()
         await fill(cluster)
         await cluster[3].stop()
