@@ -74,6 +74,7 @@ POOL_FRAMES = 1000
 POOL_MESSAGES = 500
 GROWTH_BYTES_MAX = 256 << 20
 REPORT_CASES = 100_000
+CLOSE_TIMEOUT_S = 60.0
 
 
 class Watch(logging.Handler):
@@ -321,7 +322,9 @@ class SecurityFuzzer(Fuzzer):
         try:
             writer.write(self._input)
             writer.write_eof()
-            await asyncio.wait_for(reader.read(), 60)
+            await asyncio.wait_for(reader.read(), CLOSE_TIMEOUT_S)
+        except TimeoutError:
+            raise FuzzFailure(f"the connection was not closed within {CLOSE_TIMEOUT_S:g} s") from None
         except (OSError, RuntimeError):
             return "reset"
         finally:

@@ -101,7 +101,7 @@ def test_much_to_say_about_an_offset(good: Good) -> None:
     group = new_group(asker)
     assert commit(asker, group, topic, metadata="x" * 32_767) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     body = _commit_with_long_metadata(group, topic)
-    with asker.wire(10.0) as wire:
+    with asker.wire() as wire:
         wire.send_frame(body)
         assert wire.receive() == CLOSED
     answer = asker.fields("OffsetFetch", 5, group_id=group, topics=None)
@@ -146,7 +146,7 @@ def _commit_with_long_metadata(group: str, topic: str) -> bytes:
 )
 def test_a_group_with_a_name_of_ten_megabytes(key: int, version: int, rest: bytes, good: Good) -> None:
     """Kafka holds the strings of all versions to 32,767 bytes, and hangs up at longer ones."""
-    with good.asker.wire(10.0) as wire:
+    with good.asker.wire() as wire:
         wire.send_frame(_header(key, version) + _compact(b"g" * HUGE) + rest)
         assert wire.receive() == CLOSED
 
@@ -177,7 +177,7 @@ def test_thousands_of_heartbeats_at_once(live: Live, good: Good) -> None:
     def deadline_entries() -> int:
         return live.call(lambda: len(live.server.broker.groups._timers._deadlines._heap))
 
-    with good.asker.wire(30.0) as wire:
+    with good.asker.wire() as wire:
         beats = {"group_id": good.group, "generation_id": good.generation, "member_id": good.id}
         _flood(wire, beats, in_flight)
         gc.collect()
@@ -210,7 +210,7 @@ def test_thousands_who_ask_for_an_id_and_never_come(live: Live, good: Good) -> N
     gc.collect()
     before = psutil.Process().memory_info().rss
     pending = []
-    with good.asker.wire(30.0) as wire:
+    with good.asker.wire() as wire:
         frame = wire.frame("JoinGroup", 5, fields)
         for _ in range(GROUP_PENDING_MEMBERS_MAX):
             wire.send_frame(frame)

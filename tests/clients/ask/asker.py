@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tests.clients.raw import CLOSED, Answer, Wire, batch
+from tests.clients.raw import CLOSED, TIMEOUT_S, Answer, Wire, batch
 
 T = TypeVar("T")
 NO_ID = uuid.UUID(int=0)
@@ -46,7 +46,7 @@ class Asker:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
-    def wire(self, timeout_s: float = 10.0) -> Wire:
+    def wire(self, timeout_s: float = TIMEOUT_S) -> Wire:
         """A new connection."""
         return Wire(self.bootstrap, timeout_s)
 
@@ -73,7 +73,7 @@ class Asker:
         created = self.create(creatable(name, partitions=partitions, configs=settings))
         if created[0]["error_code"] != 0:
             raise TopicRefused(created[0]["error_code"])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + TIMEOUT_S
         while not self._has_leaders(name, partitions):
             if time.monotonic() > deadline:
                 raise AssertionError(f"{name} has no leader")
@@ -90,7 +90,7 @@ class Asker:
     def create(self, *topics: dict[str, Any], version: int = 4, validate_only: bool = False) -> list[dict[str, Any]]:
         """CreateTopics; one summary a topic, sorted by name."""
         answer = self.fields(
-            "CreateTopics", version, topics=list(topics), timeout_ms=10_000, validate_only=validate_only
+            "CreateTopics", version, topics=list(topics), timeout_ms=60_000, validate_only=validate_only
         )
         summaries = [{"name": topic["name"], "error_code": topic["error_code"]} for topic in answer["topics"]]
         return sorted(summaries, key=lambda summary: str(summary["name"]))
@@ -123,7 +123,7 @@ class Asker:
         """ListOffsets for one partition; the partition's part of the answer."""
         partition = {"partition_index": index, "current_leader_epoch": epoch, "timestamp": timestamp}
         topics = [{"name": topic, "partitions": [partition]}]
-        extra = {"timeout_ms": 1000} if version >= 10 else {}
+        extra = {"timeout_ms": 60_000} if version >= 10 else {}
         answer = self.fields("ListOffsets", version, replica_id=-1, isolation_level=0, topics=topics, **extra)
         return answer["topics"][0]["partitions"][0]
 
@@ -171,7 +171,7 @@ def produce_fields(topic: str, records: bytes | None, acks: int, partition: int)
     return {
         "transactional_id": None,
         "acks": acks,
-        "timeout_ms": 10_000,
+        "timeout_ms": 60_000,
         "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": records}]}],
     }
 

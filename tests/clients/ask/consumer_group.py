@@ -38,7 +38,7 @@ M = TypeVar("M", bound=Message)
 
 def send(asker: Asker, request: Message, answer: type[M], version: int = 1) -> M:
     """One request on a connection of its own, in our own encoding."""
-    with asker.wire(30.0) as wire:
+    with asker.wire() as wire:
         wire.send(b"".join(encode_request(1, "ask", request, version)))
         received = wire.receive()
     assert isinstance(received, bytes), received

@@ -112,7 +112,7 @@ def below_start(asker: Asker) -> Any:
     """Fetch at offset 0 after the records before 5 were deleted."""
     topic = filled(asker)
     partitions = [{"partition_index": 0, "offset": 5}]
-    asker.fields("DeleteRecords", 1, topics=[{"name": topic, "partitions": partitions}], timeout_ms=10_000)
+    asker.fields("DeleteRecords", 1, topics=[{"name": topic, "partitions": partitions}], timeout_ms=60_000)
     return summary(fetch(asker, topic, 0))
 
 

@@ -10,8 +10,8 @@ from tests.clients.ask.asker import Asker, question
 from tests.clients.raw import CLOSED, Wire
 
 
-def _send_raw(asker: Asker, data: bytes, timeout_s: float = 5.0) -> str:
-    with asker.wire(timeout_s) as wire:
+def _send_raw(asker: Asker, data: bytes) -> str:
+    with asker.wire() as wire:
         with contextlib.suppress(ConnectionError):
             wire.send(data)
         received = wire.receive()

@@ -28,8 +28,8 @@ def join(asker: Asker, group: str, member_id: str = "", version: int = 5, **chan
     """JoinGroup with one protocol, unless changed."""
     fields: dict[str, Any] = {
         "group_id": group,
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": 10_000,
+        "session_timeout_ms": 60_000,
+        "rebalance_timeout_ms": 60_000,
         "member_id": member_id,
         "group_instance_id": None,
         "protocol_type": "consumer",
@@ -40,7 +40,7 @@ def join(asker: Asker, group: str, member_id: str = "", version: int = 5, **chan
         del fields["group_instance_id"]
     if version < 1:
         del fields["rebalance_timeout_ms"]
-    with asker.wire(30.0) as wire:
+    with asker.wire() as wire:
         answer = wire.ask("JoinGroup", version, **fields)
     assert isinstance(answer, dict), answer
     return answer

@@ -92,7 +92,7 @@ def unknown(asker: Asker) -> Any:
 
 def _delete(asker: Asker, topic: str, offset: int, partition: int = 0) -> list[int]:
     topics = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
-    answer = asker.fields("DeleteRecords", 1, topics=topics, timeout_ms=10_000)
+    answer = asker.fields("DeleteRecords", 1, topics=topics, timeout_ms=60_000)
     found = answer["topics"][0]["partitions"][0]
     return [found["error_code"], found["low_watermark"]]
 

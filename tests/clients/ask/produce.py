@@ -55,8 +55,8 @@ def no_batch(asker: Asker) -> Any:
 
 @question
 def null_records(asker: Asker) -> Any:
-    """Records of null: is there an answer within two seconds?"""
-    with asker.wire(2) as wire:
+    """Records of null: is there an answer within ten seconds?"""
+    with asker.wire(10) as wire:
         return produce_summary(wire.ask("Produce", 8, **produce_fields(asker.topic(), None, -1, 0)))
 
 

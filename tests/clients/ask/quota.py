@@ -127,7 +127,7 @@ def _create(asker: Asker, client_id: str, version: int) -> Any:
     name = f"ask-{uuid.uuid4().hex[:8]}"
     topic = {"name": name, "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
     with asker.wire() as wire:
-        fields = {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}
+        fields = {"topics": [topic], "timeout_ms": 60_000, "validate_only": False}
         wire.send_frame(wire.frame("CreateTopics", version, fields, client_id))
         answer = wire.answer("CreateTopics", version)
     assert not isinstance(answer, str)

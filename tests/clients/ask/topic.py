@@ -205,7 +205,7 @@ def create_nothing(asker: Asker) -> Any:
 def create_v7(asker: Asker) -> Any:
     """CreateTopics v7: what it says of partitions, factor, id and configs of a new topic with one config."""
     topic = creatable(_fresh(), configs={"retention.ms": "1000"}, partitions=-1, factor=-1)
-    found = asker.fields("CreateTopics", 7, topics=[topic], timeout_ms=10_000, validate_only=False)["topics"][0]
+    found = asker.fields("CreateTopics", 7, topics=[topic], timeout_ms=60_000, validate_only=False)["topics"][0]
     config = next(c for c in found["configs"] if c["name"] == "retention.ms")
     return {
         "num_partitions": found["num_partitions"],
@@ -220,7 +220,7 @@ def create_v7(asker: Asker) -> Any:
 def create_v7_error_fields(asker: Asker) -> Any:
     """CreateTopics v7 that fails: partitions, factor, configs and id in the answer."""
     topic = creatable("..")
-    found = asker.fields("CreateTopics", 7, topics=[topic], timeout_ms=10_000, validate_only=False)["topics"][0]
+    found = asker.fields("CreateTopics", 7, topics=[topic], timeout_ms=60_000, validate_only=False)["topics"][0]
     return [
         found["error_code"],
         found["num_partitions"],
@@ -237,7 +237,7 @@ def create_internal_name(asker: Asker) -> Any:
 
 
 def _delete(asker: Asker, *names: str) -> Any:
-    answer = asker.fields("DeleteTopics", 3, topic_names=list(names), timeout_ms=10_000)
+    answer = asker.fields("DeleteTopics", 3, topic_names=list(names), timeout_ms=60_000)
     return [result["error_code"] for result in answer["responses"]]
 
 
@@ -257,7 +257,7 @@ def delete(asker: Asker) -> Any:
 
 
 def _delete_by(asker: Asker, *topics: dict[str, Any]) -> Any:
-    answer = asker.ask("DeleteTopics", 6, topics=list(topics), timeout_ms=10_000)
+    answer = asker.ask("DeleteTopics", 6, topics=list(topics), timeout_ms=60_000)
     if isinstance(answer, str):
         return answer
     return sorted([[r["error_code"], r["name"] is None, is_no_id(r["topic_id"])] for r in answer["responses"]])
@@ -278,7 +278,7 @@ def delete_by_id(asker: Asker) -> Any:
 
 def _grow(asker: Asker, *wanted: tuple[str, int], assignments: Any = None, validate_only: bool = False) -> Any:
     topics = [{"name": name, "count": count, "assignments": assignments} for name, count in wanted]
-    answer = asker.fields("CreatePartitions", 1, topics=topics, timeout_ms=10_000, validate_only=validate_only)
+    answer = asker.fields("CreatePartitions", 1, topics=topics, timeout_ms=60_000, validate_only=validate_only)
     return [result["error_code"] for result in answer["results"]]
 
 
