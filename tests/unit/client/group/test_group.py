@@ -205,14 +205,15 @@ def test_a_member_that_reads_too_slowly_loses_its_partitions(shared: Shared, eit
     lost: list[Any] = []
     slow = either(max_poll_interval_ms=2_000, enable_auto_commit=False).subscribe(topic, on_lost=lost.extend)
     records = read(slow, 20)
+    before = len(lost)  # on a busy machine there may be seconds between two reads
     quick = either().subscribe(topic)
     assert numbers(read(quick, 20)) == list(range(20))  # it was committed nowhere
     with pytest.raises(CommitFailed):
         slow.commit(records[-1])
-    assert lost == []
+    assert lost[before:] == []
     assert slow.poll(0) == []
     settle(slow, quick, sizes=[1, 1])
-    assert lost == [(topic, 0), (topic, 1)]
+    assert lost[before : before + 2] == [(topic, 0), (topic, 1)]
 
 
 SLOW_CONSUMER = pytest.param("consumer", marks=pytest.mark.slow)  # coordinators look again after ten seconds at best
@@ -249,18 +250,16 @@ def test_a_subscription_can_change(shared: Shared, member: Make, topic: str) -> 
     assert consumer.position(one, 0) == 3
 
 
-def test_a_static_member_comes_back_to_what_it_had(shared: Shared, member: Make, membership: Settings) -> None:
+def test_a_static_member_comes_back_to_what_it_had(shared: Shared, member: Make) -> None:
     topic = shared(4, 0)
     events: list[Any] = []
-    # On a busy machine a member may not be heard of for a second.
-    lasting = {"session_timeout_ms": "60000"} if "session_timeout_ms" in membership else {}
     told = {"on_revoked": events.append, "on_assigned": events.append}
-    stays = member(group_instance_id="stays", **lasting).subscribe(topic, **told)
-    goes = member(group_instance_id="goes", **lasting).subscribe(topic)
+    stays = member(group_instance_id="stays").subscribe(topic, **told)
+    goes = member(group_instance_id="goes").subscribe(topic)
     settle(stays, goes, sizes=[2, 2])
     had, count = goes.assignment(), len(events)
     goes.close()
-    back = member(group_instance_id="goes", **lasting).subscribe(topic)
+    back = member(group_instance_id="goes").subscribe(topic)
     settle(stays, back, sizes=[2, 2])
     assert back.assignment() == had
     assert len(events) == count

@@ -64,7 +64,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 def find_settings(name: str, group_apis: frozenset[int]) -> dict[str, Any]:
     find_membership(name if name in MEMBERSHIPS else "eager", group_apis)
-    quick = {} if name == "consumer" else {"heartbeat.interval.ms": 50, "session.timeout.ms": 6000}
+    quick = {} if name == "consumer" else {"heartbeat.interval.ms": 50, "session.timeout.ms": 60000}
     return {**PROTOCOLS[name], **quick}
 
 
