@@ -33,7 +33,7 @@ from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
 CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED
 WAIT_S = 60
-SESSION_TIMEOUT_MS = 20_000  # longer than any pause of a busy machine
+SESSION_TIMEOUT_MS = 60_000  # longer than any pause of a busy machine
 SHORT_SESSION_TIMEOUT_MS = 4000  # for a session whose end is waited for
 
 
@@ -194,7 +194,7 @@ async def test_who_was_cut_off_for_a_moment_keeps_its_session_and_learns_what_it
     zookeeper: ZooKeeperProcess, root: str
 ) -> None:
     async with TcpProxy(zookeeper.address).listening() as proxy:
-        async with opened(proxy.address, root, 10_000) as mine, opened(zookeeper.address, root) as theirs:
+        async with opened(proxy.address, root) as mine, opened(zookeeper.address, root) as theirs:
             await mine.commit([ephemeral("/e"), Create("/gone", b""), Create("/gone/p/s", b""), Create("/again", b"")])
             witness = Witness(mine)
             proxy.cut()
@@ -255,7 +255,7 @@ async def test_a_commit_without_an_answer_is_cleared_up_by_the_next_connection(
     zookeeper: ZooKeeperProcess, root: str, is_done: bool
 ) -> None:
     async with TcpProxy(zookeeper.address).listening() as proxy:
-        async with opened(proxy.address, root, 10_000) as mine, opened(zookeeper.address, root) as theirs:
+        async with opened(proxy.address, root) as mine, opened(zookeeper.address, root) as theirs:
             witness, done = Witness(mine), Witness(theirs)
             proxy.passes_answers, proxy.passes_requests = not is_done, is_done
             commit = asyncio.ensure_future(mine.commit([Create("/a", b"")]))
@@ -287,7 +287,7 @@ async def test_garbage_on_the_line_costs_the_connection_and_nothing_more(
 ) -> None:
     """kazoo ended its thread over an answer that it could not place, and the store stayed without a connection."""
     async with TcpProxy(zookeeper.address).listening() as proxy:
-        async with opened(proxy.address, root, 10_000) as mine:
+        async with opened(proxy.address, root) as mine:
             proxy.garbage = garbage
             with pytest.raises(OutcomeUnknown):
                 await mine.commit([Create("/a", b"")])
@@ -302,7 +302,7 @@ async def test_garbage_on_the_line_costs_the_connection_and_nothing_more(
 async def test_a_killed_server_that_comes_back_finds_the_session_again(
     own_zookeeper: ZooKeeperProcess, root: str
 ) -> None:
-    async with opened(own_zookeeper.address, root, 20_000) as mine:
+    async with opened(own_zookeeper.address, root) as mine:
         await mine.commit([ephemeral("/e"), Create("/a", b"1")])
         before = await mine.tree("/")
         witness = Witness(mine)
@@ -317,14 +317,14 @@ async def test_a_killed_server_that_comes_back_finds_the_session_again(
 async def test_a_stalled_server_renews_nothing_and_delays_everything(
     own_zookeeper: ZooKeeperProcess, root: str
 ) -> None:
-    async with opened(own_zookeeper.address, root, 20_000) as mine:
+    async with opened(own_zookeeper.address, root) as mine:
         own_zookeeper.pause()
         paused_ms = SystemClock().monotonic_ms()
         try:
             commit = asyncio.ensure_future(mine.commit([Create("/a", b"")]))
             mine._link.send(mine._nothing(), lambda *_: None)
             assert not (await asyncio.wait([commit], timeout=0.3))[0]
-            assert mine.lease_until_ms() <= paused_ms + 20_000
+            assert mine.lease_until_ms() <= paused_ms + SESSION_TIMEOUT_MS
         finally:
             own_zookeeper.resume()
         await commit
@@ -332,8 +332,8 @@ async def test_a_stalled_server_renews_nothing_and_delays_everything(
 
 
 async def test_a_store_closes_though_nobody_answers(own_zookeeper: ZooKeeperProcess, root: str) -> None:
-    store = ZooKeeperStore(ZooKeeperServers(own_zookeeper.address, 20_000), root=root)
-    await store.open(10_000)
+    store = ZooKeeperStore(ZooKeeperServers(own_zookeeper.address, SESSION_TIMEOUT_MS), root=root)
+    await store.open(60_000)
     own_zookeeper.pause()
     try:
         async with asyncio.timeout(60):
@@ -347,5 +347,9 @@ async def test_a_store_closes_though_nobody_answers(own_zookeeper: ZooKeeperProc
 async def test_without_a_server_the_error_says_what_was_tried() -> None:
     address = f"127.0.0.1:{free_port()}"
     store = ZooKeeperStore(ZooKeeperServers(address, 1000))
-    with pytest.raises(StoreUnreachableError, match=r"did not answer within 3000 ms: .*[Rr]efused"):
-        await store.open(3000)
+    for timeout_ms in (1000, 4000, 16_000, 60_000):  # on a busy machine the first attempt may come late
+        with pytest.raises(StoreUnreachableError, match=f"did not answer within {timeout_ms} ms") as caught:
+            await store.open(timeout_ms)
+        if "refused" in str(caught.value).lower():
+            return
+    pytest.fail(str(caught.value))

@@ -37,7 +37,7 @@ USERS = {"tailrace": SECRET, "other": "zk-93ac-other", "latin": "schlüssel'", "
 OURS = SaslLogin("tailrace", SECRET)
 MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 WAIT_S = 60
-SESSION_TIMEOUT_MS = 20_000  # longer than a restart of the server on a busy machine
+SESSION_TIMEOUT_MS = 60_000  # longer than a restart of the server on a busy machine
 
 
 def write_jaas(file: Path, users: dict[str, str]) -> None:

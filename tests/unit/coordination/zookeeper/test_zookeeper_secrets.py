@@ -23,9 +23,9 @@ from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
 async def test_the_keys_of_users_and_tokens_are_not_readable_to_others(zookeeper: ZooKeeperProcess) -> None:
     root = f"/{uuid4().hex}"
-    servers = ZooKeeperServers(zookeeper.address, 5000, digest="tailrace:secret")
+    servers = ZooKeeperServers(zookeeper.address, 60_000, digest="tailrace:secret")
     owner = ZooKeeperStore(servers, root=root, sets_acl=True)
-    await owner.open(10_000)
+    await owner.open(60_000)
     metadata = ClusterMetadata(owner)
     await metadata.load()
     await metadata.commit(
@@ -54,8 +54,8 @@ async def test_users_and_their_clients_come_and_go_in_any_order(zookeeper: ZooKe
         (ConfigKind.USER_CLIENT, entity_name("u", "c")),
         (ConfigKind.USER_CLIENT, entity_name("u", None)),
     ]
-    store = ZooKeeperStore(ZooKeeperServers(zookeeper.address, 5000), root=f"/{uuid4().hex}")
-    await store.open(10_000)
+    store = ZooKeeperStore(ZooKeeperServers(zookeeper.address, 60_000), root=f"/{uuid4().hex}")
+    await store.open(60_000)
     metadata = ClusterMetadata(store)
     await metadata.load()
     for came in permutations(pairs):
