@@ -161,7 +161,7 @@ class CopyRun:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(topic, PARTITION_COUNT, replicas) for topic in (self.source, self.target)]
         for made in admin.create_topics(topics).values():
-            made.result(30)
+            made.result(60)
         self._gone: list[Copier] = []
         self._zombies: list[Copier] = []
         self.copiers = [self._start(slot) for slot in range(SLOT_COUNT)]

@@ -149,7 +149,7 @@ class GroupRun:
         self._dead: list[Member] = []
         self.read_count = 0  # with those that were read again
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(name, PARTITION_COUNT, 1)])[name].result(20)
+        admin.create_topics([NewTopic(name, PARTITION_COUNT, 1)])[name].result(60)
         self.members = [self._start(client) for client in plan.clients]
         self._flow = Flow(bootstrap, name, per_second)
         self._wire: Wire | None = None

@@ -46,7 +46,7 @@ def client_id() -> str:
 def topic(bootstrap: str) -> str:
     name = f"topic-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     return name
 
 

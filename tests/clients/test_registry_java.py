@@ -254,7 +254,7 @@ def test_null(place: Place, form: Format) -> None:
 def test_through_a_topic(place: Place, form: Format, broker_bootstrap: str) -> None:
     """Java's producer and consumer, with a value and then a tombstone."""
     admin = AdminClient({"bootstrap.servers": broker_bootstrap})
-    admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(30)
+    admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(60)
     for request in (form.request(), form.request(value=None)):
         place.java.ask("produce", topic=place.topic, **request)
     read = [

@@ -51,7 +51,7 @@ def make_topic(place: Place, name: str) -> str:
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     configs = {"confluent.value.schema.validation": "true"}
     for made in admin.create_topics([NewTopic(name, 1, config=configs)]).values():
-        made.result(30)
+        made.result(60)
     return name
 
 
@@ -99,9 +99,9 @@ def test_a_schema_of_another_topic_is_refused_until_it_is_registered(place: Plac
 def test_the_own_client_names_the_record_the_id_and_the_subject(place: Place) -> None:
     topic = make_topic(place, "own")
     with tailrace.Producer(place.bootstrap) as producer:
-        producer.send(topic, place.serialize(topic)).result(30)
+        producer.send(topic, place.serialize(topic)).result(60)
         with pytest.raises(tailrace.ApiError, match=r"record 0: the schema id 999 .* subject own-value") as caught:
-            producer.send(topic, b"\x00\x00\x00\x03\xe7x").result(30)
+            producer.send(topic, b"\x00\x00\x00\x03\xe7x").result(60)
     assert caught.value.code is tailrace.ErrorCode.INVALID_RECORD
 
 
@@ -145,5 +145,5 @@ def test_validation_without_a_registry_is_refused() -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         topic = NewTopic("t", 1, config={"confluent.value.schema.validation": "true"})
         with pytest.raises(KafkaException, match=r"set confluent\.schema\.registry\.url") as caught:
-            admin.create_topics([topic])["t"].result(30)
+            admin.create_topics([topic])["t"].result(60)
         assert caught.value.args[0].code() == KafkaError.INVALID_CONFIG

@@ -125,7 +125,7 @@ def read_with_confluent(live: Live, offset: int) -> tuple[list[int], str]:
     try:
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, offset)])
         while True:
-            message = consumer.poll(20)
+            message = consumer.poll(60)
             assert message is not None
             if (error := message.error()) is not None:
                 return offsets, str(error.name())

@@ -115,7 +115,7 @@ def delete_records(broker: Broker, topic: str, before: int) -> None:
 
     client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for done in client.delete_records([TopicPartition(topic, 0, before)]).values():
-        done.result(30)
+        done.result(60)
 
 
 def test_a_start_after_the_end(broker: Broker, read: Callable[..., DataFrame], new_topic: Callable[..., str]) -> None:

@@ -93,7 +93,7 @@ def alter(ground: Ground, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, broker_id, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+        future.result(60)
 
 
 # --- users

@@ -86,7 +86,7 @@ def test_a_process_that_ended_is_not_taken_for_another_with_its_id(tmp_path: Pat
     daemon = Launch(["--version"], tmp_path / "version.log").daemon
     assert daemon.is_running
     assert not Daemon(daemon.pid, daemon.began + "0").is_running
-    assert daemon.wait(30)
+    assert daemon.wait(60)
     assert not daemon.is_running
 
 

@@ -115,7 +115,7 @@ def test_a_wrong_line_is_named(command: Run, topic: str, write: Write, line: str
 
 def test_a_record_without_a_schema_is_named(command: Run, topic: str, tailrace_broker: Broker) -> None:
     with tailrace.Producer(tailrace_broker.bootstrap_servers) as producer:
-        producer.send(topic, value=b"plain").result(20)
+        producer.send(topic, value=b"plain").result(60)
     status, _, complaint = command("consume", topic, "--from", "beginning", "--until-end", "--value", "avro")
     assert status == 1
     assert f"{topic}-" in complaint

@@ -57,7 +57,7 @@ def test_a_group_reads_on_and_is_looked_at(group_run: tuple[str, Run], filled: s
     listed = {item["name"]: item for item in json.loads(run("group", "list", "--state", "empty", "--json")[1])}
     assert listed[group]["state"] == "Empty"
     with tailrace.Producer(address) as producer:
-        producer.send(filled, b"20", partition=1).result(20)
+        producer.send(filled, b"20", partition=1).result(60)
     lines = run("group", "describe", group)[1].splitlines()
     assert re.match(rf"group {group} · (classic|consumer) · Empty · .* · 0 members · lag 1$", lines[0])
     assert lines[1:] == [

@@ -35,7 +35,7 @@ def at_terminal(broker: Broker, *arguments: str) -> str:
             break
         shown += chunk
     os.close(master)
-    assert process.wait(30) == 0, shown
+    assert process.wait(60) == 0, shown
     return shown.decode()
 
 
@@ -54,7 +54,7 @@ def test_transactions_are_shown_as_tables(tailrace_broker: Broker) -> None:
     tailrace_broker.create_topic("terminal-transactions")
     with tailrace.Producer(tailrace_broker.bootstrap_servers, transactional_id="at-a-terminal") as producer:
         producer.begin_transaction()
-        producer.send("terminal-transactions", b"open").result(30)
+        producer.send("terminal-transactions", b"open").result(60)
         assert "│ at-a-terminal" in at_terminal(tailrace_broker, "transaction", "list")
         shown = at_terminal(tailrace_broker, "transaction", "producers", "terminal-transactions")
         assert "start offset" in shown

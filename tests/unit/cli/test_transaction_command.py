@@ -21,7 +21,7 @@ def opened(tailrace_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch)
         with producer.transaction():
             producer.send(topic, b"before", partition=1)
         producer.begin_transaction()
-        producer.send(topic, b"open", partition=1).result(30)
+        producer.send(topic, b"open", partition=1).result(60)
         yield topic
 
 

@@ -26,7 +26,7 @@ def address() -> Iterator[str]:
         with tailrace.Admin(kafka) as admin:
             admin.create_topics([tailrace.NewTopic("page_views", 3, 1)])
         with tailrace.Producer(kafka) as producer:
-            producer.send("page_views", b"/docs", b"user-1").result(20)
+            producer.send("page_views", b"/docs", b"user-1").result(60)
         yield kafka
         return
     with Broker(OPTIONS) as broker:

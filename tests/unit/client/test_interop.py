@@ -41,7 +41,7 @@ def test_confluent_reads_what_this_client_writes(bootstrap: str, make_topic: Cal
         for key, value in rows:
             producer.send(topic, value, key, HEADERS, timestamp_ms=5)
         table = pa.table({"key": [key for key, _ in rows], "value": [b"t" + value for _, value in rows]})
-        producer.send_table(topic, table).result(20)
+        producer.send_table(topic, table).result(60)
     found = consume(bootstrap, topic, 2 * len(rows))
     assert found[: len(rows)] == [(partition_for_key(key, 3), key, value, HEADERS, 5) for key, value in rows]
     assert [row[:4] for row in found[len(rows) :]] == [

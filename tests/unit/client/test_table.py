@@ -29,14 +29,18 @@ def test_a_table_comes_back_as_it_went(bootstrap: str, make_topic: MakeTopic, fa
         }
     )
     with face.producer(bootstrap, batch_size=10_000, compression_type=codec) as producer:
-        delivery = producer.send_table(topic, table).result(20)
+        delivery = producer.send_table(topic, table).result(60)
         assert delivery == (topic, 3000, {0: (3000, 0, 2999)})
     found = tailrace.read_table(bootstrap, topic)
     assert found.select(table.column_names) == table
     assert found["offset"].to_pylist() == list(range(3000))
     assert set(found["topic"].to_pylist()) == {topic}
     with face.consumer(bootstrap).assign([(topic, 0, "earliest")]) as consumer:
-        batches = list(consumer.batches(["value", "offset"], timeout_s=1))
+        reading = consumer.batches(["value", "offset"], timeout_s=60)
+        batches = [next(reading)]
+        while sum(batch.num_rows for batch in batches) < 3000:
+            batches.append(next(reading))
+        reading.close()
     assert pa.Table.from_batches(batches) == found.select(["value", "offset"])
 
 
@@ -46,8 +50,8 @@ def test_keys_and_partitions_choose_where_rows_go(bootstrap: str, make_topic: Ma
     numbers = [b"%d" % index for index in range(500)]
     named = [None if index % 2 else index % 4 for index in range(500)]
     with face.producer(bootstrap) as producer:
-        producer.send_table(topic, pa.table({"key": keys, "value": numbers})).result(20)
-        producer.send_table(topic, pa.table({"key": keys, "value": numbers, "partition": named})).result(20)
+        producer.send_table(topic, pa.table({"key": keys, "value": numbers})).result(60)
+        producer.send_table(topic, pa.table({"key": keys, "value": numbers, "partition": named})).result(60)
     found = tailrace.read_table(bootstrap, topic, columns=["partition", "key", "value"]).to_pylist()
     for partition in range(4):
         mine = [row for row in found if row["partition"] == partition]
@@ -63,7 +67,7 @@ def test_keys_and_partitions_choose_where_rows_go(bootstrap: str, make_topic: Ma
 def test_rows_without_keys_go_round(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
     topic = make_topic(3)
     with face.producer(bootstrap, batch_size=1000) as producer:
-        delivery = producer.send_table(topic, pa.table({"value": [b"x" * 50] * 500})).result(20)
+        delivery = producer.send_table(topic, pa.table({"value": [b"x" * 50] * 500})).result(60)
     assert sum(part.record_count for part in delivery.partitions.values()) == delivery.record_count == 500
     assert set(delivery.partitions) == {0, 1, 2}
 
@@ -71,7 +75,7 @@ def test_rows_without_keys_go_round(bootstrap: str, make_topic: MakeTopic, face:
 def test_a_partitioner_chooses_for_rows_too(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
     topic = make_topic(2)
     with face.producer(bootstrap, partitioner=lambda _topic, _key, value, _all: int(value or b"")) as producer:
-        delivery = producer.send_table(topic, pa.table({"value": ["0", "1", "1"]})).result(20)
+        delivery = producer.send_table(topic, pa.table({"value": ["0", "1", "1"]})).result(60)
     assert {partition: part.record_count for partition, part in delivery.partitions.items()} == {0: 1, 1: 2}
 
 
@@ -90,7 +94,7 @@ def test_a_table_in_many_forms(bootstrap: str, make_topic: MakeTopic, face: Face
     table = pa.table({"value": ["a", "b"]})
     with face.producer(bootstrap) as producer:
         for form in (table, table.to_batches()[0], pa.concat_tables([table[:1], table[1:]]), table[:0]):
-            producer.send_table(topic, form).result(20)
+            producer.send_table(topic, form).result(60)
     assert tailrace.read_table(bootstrap, topic)["value"].to_pylist() == [b"a", b"b"] * 3
 
 
@@ -114,7 +118,7 @@ def test_a_table_that_is_none_is_refused(
             producer.send_table(topic, pa.table(columns))
         with pytest.raises(TypeError, match="list is not an Arrow table"):
             producer.send_table(topic, [1])
-        assert producer.send_table(topic, pa.table({"value": [b"v"]})).result(20).record_count == 1
+        assert producer.send_table(topic, pa.table({"value": [b"v"]})).result(60).record_count == 1
 
 
 def test_a_batch_of_rows_that_the_topic_finds_too_large_is_split(
@@ -123,9 +127,9 @@ def test_a_batch_of_rows_that_the_topic_finds_too_large_is_split(
     topic = make_topic(max_message_bytes="2000")
     with face.producer(bootstrap, batch_size=20_000) as producer:
         table = pa.table({"value": [b"%03d" % index * 30 for index in range(200)]})
-        assert producer.send_table(topic, table).result(20).record_count == 200
+        assert producer.send_table(topic, table).result(60).record_count == 200
         with pytest.raises(tailrace.ApiError, match=r"max\.message\.bytes"):
-            producer.send_table(topic, pa.table({"value": [b"x" * 3000]})).result(20)
+            producer.send_table(topic, pa.table({"value": [b"x" * 3000]})).result(60)
     assert tailrace.read_table(bootstrap, topic)["value"].to_pylist() == table["value"].to_pylist()
 
 
@@ -175,12 +179,12 @@ def test_what_was_not_handed_out_is_read_later(
     topic = make_topic()
     with tailrace.Producer(bootstrap, linger_ms=0) as producer:
         for number in range(6):
-            producer.send(topic, b"%d" % number).result(20)
+            producer.send(topic, b"%d" % number).result(60)
     with face.consumer(bootstrap).assign([(topic, 0, 0)]) as consumer:
-        assert [int(record.value) for record in consumer.poll(20, 2)] == [0, 1]
+        assert [int(record.value) for record in consumer.poll(60, 2)] == [0, 1]
         found: list[int] = []
         while len(found) < 4:
-            batches = consumer.batches(["value"], timeout_s=20)
+            batches = consumer.batches(["value"], timeout_s=60)
             found += map(int, next(batches)["value"].to_pylist())
             batches.close()
         assert found == [2, 3, 4, 5]

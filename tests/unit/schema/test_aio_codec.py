@@ -29,7 +29,7 @@ class Gate:
     def send(self, request: Request) -> Any:
         assert threading.get_ident() != self._loop_thread, "the event loop waits for the registry"
         self.asked.append(f"{request.method} {request.path}")
-        assert self.may_answer.wait(30)
+        assert self.may_answer.wait(60)
         if self.error is not None:
             raise self.error
         return {"id": 7, "schema": (request.body or {}).get("schema", RECORD), "subject": "t-value", "version": 1}

@@ -167,7 +167,7 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         settings = {"segment.bytes": "1048576", "index.interval.bytes": "1000"}
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, 1, 1, config=settings)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=settings)])[TOPIC].result(60)
         producer = Producer(
             {"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True, "batch.num.messages": 5}
         )
@@ -185,7 +185,7 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def make_transactions(servers: str, admin: AdminClient, settings: dict[str, str]) -> None:
     """Transactions of two producers in turn, every third aborted, over more than one segment."""
-    admin.create_topics([NewTopic(TRANSACTIONS, 1, 1, config=settings)])[TRANSACTIONS].result(30)
+    admin.create_topics([NewTopic(TRANSACTIONS, 1, 1, config=settings)])[TRANSACTIONS].result(60)
     producers = [
         Producer({"bootstrap.servers": servers, "transactional.id": f"p{n}", "compression.type": "lz4"}) for n in (0, 1)
     ]
@@ -207,7 +207,7 @@ def make_transactions(servers: str, admin: AdminClient, settings: dict[str, str]
 def make_compacted(kafka: ApacheKafka, admin: AdminClient, settings: dict[str, str]) -> None:
     """A topic that Kafka has compacted at least once, with whole segments of which nothing is left."""
     settings = {**settings, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-    admin.create_topics([NewTopic(COMPACTED, 1, 1, config=settings)])[COMPACTED].result(30)
+    admin.create_topics([NewTopic(COMPACTED, 1, 1, config=settings)])[COMPACTED].result(60)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.num.messages": 7})
     for number in range(COMPACTED_COUNT):
         key, value = b"key %d" % (number % COMPACTED_KEYS), b"%d " % number * 300

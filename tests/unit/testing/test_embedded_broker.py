@@ -87,7 +87,7 @@ def test_a_foreign_client_sees_what_the_helpers_wrote(tailrace_broker: Broker) -
         from confluent_kafka import TopicPartition
 
         consumer.assign([TopicPartition("helpers", 0, 0)])
-        messages = [consumer.poll(10), consumer.poll(10)]
+        messages = [consumer.poll(60), consumer.poll(60)]
     finally:
         consumer.close()
     assert [(message.key(), message.value()) for message in messages if message is not None] == [

@@ -19,7 +19,7 @@ def test_an_open_transaction_is_seen(transaction_broker: str, make_partitions: M
         assert describe(admin, topic) is None
         producer.begin_transaction()
         for _ in range(3):
-            producer.send(topic, b"value", partition=1).result(30)
+            producer.send(topic, b"value", partition=1).result(60)
         found = describe(admin, topic)
         assert found is not None
         assert (found.state, found.timeout_ms, found.partitions) == ("Ongoing", 60_000, ((topic, 1),))
@@ -65,7 +65,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
     topic = make_partitions(1)
     with face.admin(transaction_broker) as admin, producer_of(face, transaction_broker, topic) as producer:
         producer.begin_transaction()
-        producer.send(topic, b"hangs").result(30)
+        producer.send(topic, b"hangs").result(60)
         (writer,) = admin.describe_producers([(topic, 0)])[topic, 0]
         admin.abort_transaction((topic, 0), writer)  # by its leader, past the coordinator
         (writer,) = admin.describe_producers([(topic, 0)])[topic, 0]
@@ -86,7 +86,7 @@ def test_only_what_no_coordinator_knows_is_hanging(
         monkeypatch.setattr(inside, "_known_partitions", known)
         with producer_of(face, transaction_broker, topic) as producer:
             producer.begin_transaction()
-            producer.send(topic, b"value").result(30)
+            producer.send(topic, b"value").result(60)
             (found,) = admin.find_hanging_transactions([(topic, 0)], open_ms=-60_000)
             assert isinstance(found.producer, ProducerState)
             assert found.partition == (topic, 0)

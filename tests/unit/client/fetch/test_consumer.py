@@ -106,7 +106,7 @@ def test_a_paused_partition_hands_out_nothing(bootstrap: str, make_topic: MakeTo
     for partition in range(2):
         fill(bootstrap, topic, 5, partition)
     with face.consumer(bootstrap).assign([(topic, 0, "earliest"), (topic, 1, "earliest")]) as consumer:
-        first = consumer.poll(20, 1)[0]
+        first = consumer.poll(60, 1)[0]
         consumer.pause((topic, first.partition))
         assert consumer.paused() == [(topic, first.partition)]
         others = take(consumer, 5)
@@ -120,10 +120,10 @@ def test_poll_returns_at_most_so_many(bootstrap: str, make_topic: MakeTopic, fac
     topic = make_topic()
     fill(bootstrap, topic)
     with face.consumer(bootstrap, max_poll_records=4).assign([(topic, 0, 0)]) as consumer:
-        assert values(consumer.poll(20)) == [0, 1, 2, 3]
-        assert values(consumer.poll(20, 1)) == [4]
-        assert values(consumer.poll(20)) == [5, 6, 7, 8]
-        assert values(consumer.poll(20)) == [9]
+        assert values(consumer.poll(60)) == [0, 1, 2, 3]
+        assert values(consumer.poll(60, 1)) == [4]
+        assert values(consumer.poll(60)) == [5, 6, 7, 8]
+        assert values(consumer.poll(60)) == [9]
 
 
 def test_offsets_are_found(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
@@ -268,7 +268,7 @@ def test_partitions_that_appear_are_read_from_their_beginning(
         with tailrace.Admin(bootstrap) as admin:
             admin.create_partitions({topic: 2})
         with tailrace.Producer(bootstrap, metadata_max_age_ms=50) as producer:
-            producer.send(topic, b"7", partition=1).result(20)
+            producer.send(topic, b"7", partition=1).result(60)
         (record,) = take(consumer, 1)
         assert (record.partition, record.value) == (1, b"7")
 
@@ -287,7 +287,7 @@ def test_closing_wakes_whoever_waits(bootstrap: str, make_topic: MakeTopic) -> N
     waiting = threading.Thread(target=wait)
     waiting.start()
     consumer.close()
-    waiting.join(20)
+    waiting.join(60)
     assert len(found) == 1
     with pytest.raises(ClientClosed):
         consumer.poll(0)

@@ -59,7 +59,7 @@ def test_a_log_that_was_cut_goes_on_at_the_cut(monkeypatch: pytest.MonkeyPatch) 
 def test_leaders_tell_where_epochs_end(bootstrap: str, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     with tailrace.Producer(bootstrap) as producer:
-        producer.send(topic, b"x", partition=1).result(20)
+        producer.send(topic, b"x", partition=1).result(60)
 
     async def ask() -> dict[TopicPartition, EpochEnd]:
         async with Cluster(bootstrap) as cluster:

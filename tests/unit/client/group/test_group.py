@@ -146,7 +146,7 @@ def test_commits_by_record_by_offset_and_in_order(shared: Shared, either: Make) 
     assert consumer.committed([(topic, 0)])[topic, 0][:2] == (7, "seven")
     futures = [consumer.commit_async(record) for record in records[8:15]]
     for future in futures:
-        future.result(20)
+        future.result(60)
     assert consumer.committed()[topic, 0].offset == 15
     consumer.commit()
     assert consumer.committed()[topic, 0] == (20, "", 0)  # with the epoch of the last record
@@ -156,7 +156,7 @@ def test_batches_are_committed_like_records(shared: Shared, either: Make) -> Non
     pytest.importorskip("pyarrow")
     topic = shared(1, 20)
     consumer = either(enable_auto_commit=False).subscribe(topic)
-    batches = consumer.batches(timeout_s=20)
+    batches = consumer.batches(timeout_s=60)
     batch = next(batches)
     consumer.commit(batch)
     assert consumer.committed()[topic, 0].offset == batch.num_rows

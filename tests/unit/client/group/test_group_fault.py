@@ -48,7 +48,7 @@ def read(consumer: tailrace.Consumer, count: int) -> list[int]:
 def send(address: str, topic: str, *numbers: int) -> None:
     with tailrace.Producer(address) as producer:
         for number in numbers:
-            producer.send(topic, b"%d" % number, partition=0).result(20)
+            producer.send(topic, b"%d" % number, partition=0).result(60)
 
 
 def throw_out(address: str, group_id: str, member_id: str, *, is_consumer: bool) -> None:

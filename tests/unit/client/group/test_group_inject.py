@@ -144,7 +144,7 @@ def test_what_will_not_pass_is_raised_by_every_read(
         with tailrace.Consumer(address, group_id=f"g-{topic}", **MEMBERSHIPS["eager"]).subscribe(topic) as consumer:
             for _ in range(2):
                 with pytest.raises(tailrace.ApiError, match=f"{error}: joining group g-{topic}"):
-                    consumer.poll(20)
+                    consumer.poll(60)
             consumer.unsubscribe()
             consumer.subscribe(topic)
             assert consumer.poll(0.1) == []

@@ -295,7 +295,7 @@ def test_a_thread_waits_for_room_and_no_batch_lingers_meanwhile() -> None:
         batches = drain(outbox).requests.get(1, [])
     outbox.acknowledge(batches[0])
     outbox.tell_progress()
-    waiter.join(20)
+    waiter.join(60)
     assert found == [True]
 
 

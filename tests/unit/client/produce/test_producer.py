@@ -22,7 +22,7 @@ def read(bootstrap: str, topic: str, count: int) -> dict[int, list[tailrace.Cons
     with tailrace.Consumer(bootstrap, auto_offset_reset="earliest").subscribe(topic) as consumer:
         left = count
         while left:
-            records = consumer.poll(20)
+            records = consumer.poll(60)
             assert records, f"{left} of {count} records are missing"
             left -= len(records)
             for record in records:
@@ -47,7 +47,7 @@ def test_records_come_back_as_they_went(
             for timestamp_ms, key, value, headers in sent
         ]
         producer.flush()
-        metadata = [future.result(20) for future in futures]
+        metadata = [future.result(60) for future in futures]
     records = read(bootstrap, topic, len(sent))[0]
     assert [(r.timestamp_ms, r.key, r.value, list(r.headers)) for r in records] == sent
     offsets = [-1] * 200 if acks == "0" else list(range(200))
@@ -60,7 +60,7 @@ def test_keys_choose_partitions_as_in_other_clients(bootstrap: str, make_topic: 
     with face.producer(bootstrap) as producer:
         futures = [producer.send(topic, b"v", key) for key in keys]
         producer.flush()
-        assert [future.result(20).partition for future in futures] == [partition_for_key(key, 5) for key in keys]
+        assert [future.result(60).partition for future in futures] == [partition_for_key(key, 5) for key in keys]
         assert producer.partitions_for(topic) == [0, 1, 2, 3, 4]
 
 
@@ -73,8 +73,8 @@ def test_a_partition_may_be_named_or_chosen_by_a_function(bootstrap: str, make_t
         return 3
 
     with face.producer(bootstrap, partitioner=choose) as producer:
-        assert producer.send(topic, b"v", b"k").result(20).partition == 3
-        assert producer.send(topic, b"v", b"k", partition=1).result(20).partition == 1
+        assert producer.send(topic, b"v", b"k").result(60).partition == 3
+        assert producer.send(topic, b"v", b"k", partition=1).result(60).partition == 1
         with pytest.raises(tailrace.ApiError, match="has 4 partitions, none with the number 4"):
             producer.send(topic, b"v", partition=4)
     assert seen == [(topic, b"k", b"v", [0, 1, 2, 3])]
@@ -98,7 +98,7 @@ def test_ignored_keys_choose_nothing(bootstrap: str, make_topic: MakeTopic, face
 
 def test_a_topic_is_created_by_writing_to_it(bootstrap: str, topic: str, face: Face) -> None:
     with face.producer(bootstrap) as producer:
-        assert producer.send(topic, b"first").result(20)[:3] == (topic, 0, 0)
+        assert producer.send(topic, b"first").result(60)[:3] == (topic, 0, 0)
 
 
 def test_what_is_no_record_is_refused_at_once(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
@@ -114,7 +114,7 @@ def test_what_is_no_record_is_refused_at_once(bootstrap: str, make_topic: MakeTo
             producer.send(topic, b"v", timestamp_ms=-5)
         with pytest.raises(RecordTooLarge, match=r"more than max_request_size \(1000\)"):
             producer.send(topic, b"x" * 1001)
-        assert producer.send(topic, bytearray(b"v"), memoryview(b"k")).result(20).offset == 0
+        assert producer.send(topic, bytearray(b"v"), memoryview(b"k")).result(60).offset == 0
 
 
 def test_a_record_that_the_topic_finds_too_large_names_the_option(
@@ -127,9 +127,9 @@ def test_a_record_that_the_topic_finds_too_large_names_the_option(
         after = producer.send(topic, b"after")
         producer.flush()
         with pytest.raises(tailrace.ApiError, match=r"MESSAGE_TOO_LARGE: .* topic's max\.message\.bytes"):
-            too_large.result(20)
-        assert sorted(future.result(20).offset for future in futures) == list(range(100))
-        assert after.result(20).offset == 100
+            too_large.result(60)
+        assert sorted(future.result(60).offset for future in futures) == list(range(100))
+        assert after.result(60).offset == 100
     records = read(bootstrap, topic, 101)[0]
     assert [int((record.value or b"")[:3]) for record in records[:100]] == list(range(100))
 

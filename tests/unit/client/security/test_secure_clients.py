@@ -34,7 +34,7 @@ def write_and_read(address: str, topic: str, config: dict[str, Any], value: byte
     with tailrace.Admin(address, config=config) as admin:
         admin.create_topics([tailrace.NewTopic(topic, 1, 1)])
     with tailrace.Producer(address, config=config) as producer:
-        producer.send(topic, value).result(30)
+        producer.send(topic, value).result(60)
     reading = {"auto.offset.reset": "earliest", **config}
     with tailrace.Consumer(address, config=reading).subscribe(topic) as consumer:
         assert next(iter(consumer)).value == value

@@ -52,7 +52,7 @@ def write(producer: Any, topic: str, *values: bytes, error: Exception | None = N
         futures = [producer.send(topic, value, partition=0) for value in values]
         if error is not None:
             for future in futures:
-                future.result(30)
+                future.result(60)
             raise error
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_seen_before_the_commit(transaction_broker: str, make_partiti
     topic = make_partitions(1)
     with producer_of(face, transaction_broker, topic) as producer:
         producer.begin_transaction()
-        assert producer.send(topic, b"early").result(30).offset == 0
+        assert producer.send(topic, b"early").result(60).offset == 0
         assert read(transaction_broker, topic, is_open=True) == []
         assert read(transaction_broker, topic, "read_uncommitted", is_open=True) == [b"early"]
         producer.commit_transaction()
@@ -94,7 +94,7 @@ def test_records_that_were_not_sent_are_aborted_with_the_rest(
         future = producer.send(topic, b"waits")
         producer.abort_transaction()
         with pytest.raises(tailrace.TransactionFailed, match="aborted"):
-            future.result(30)
+            future.result(60)
         with producer.transaction():
             producer.send(topic, b"goes")
     assert read(transaction_broker, topic, "read_uncommitted") == [b"goes"]
@@ -110,7 +110,7 @@ def test_tables_are_written_in_transactions(transaction_broker: str, make_partit
             delivery = producer.send_table(topic, pa.table({"key": values, "value": values}))
             producer.commit_transaction() if outcome == "commit" else producer.abort_transaction()
             if outcome == "commit":
-                assert delivery.result(30).record_count == 2000
+                assert delivery.result(60).record_count == 2000
     assert read(transaction_broker, topic) == values
     wait_for_markers(transaction_broker, topic)
     table = tailrace.read_table(transaction_broker, topic, config={"isolation.level": "read_committed"})
@@ -121,7 +121,7 @@ def test_a_newer_producer_fences_the_older_one(transaction_broker: str, make_par
     topic = make_partitions(1)
     with producer_of(face, transaction_broker, topic) as old, producer_of(face, transaction_broker, topic) as new:
         old.begin_transaction()
-        old.send(topic, b"zombie").result(30)
+        old.send(topic, b"zombie").result(60)
         new.init_transactions()
         with pytest.raises(tailrace.ProducerFenced, match=f"{topic}.*create a new one"):
             old.commit_transaction()
@@ -197,7 +197,7 @@ def test_closing_aborts_what_is_open(transaction_broker: str, make_partitions: M
     topic = make_partitions(1)
     with producer_of(face, transaction_broker, topic) as producer:
         producer.begin_transaction()
-        producer.send(topic, b"forgotten").result(30)
+        producer.send(topic, b"forgotten").result(60)
     with tailrace.Admin(transaction_broker) as admin:
         found = admin.describe_transactions([topic])[topic]
     assert not isinstance(found, tailrace.ApiError)
@@ -213,7 +213,7 @@ def test_an_open_transaction_is_the_end_for_who_reads_what_is_committed(
         write(producer, topic, b"a", b"b")  # and a marker
         wait_for_markers(transaction_broker, topic)
         producer.begin_transaction()
-        producer.send(topic, b"open").result(30)
+        producer.send(topic, b"open").result(60)
         for level, end, values in (("read_committed", 3, [b"a", b"b"]), ("read_uncommitted", 4, [b"a", b"b", b"open"])):
             with face.consumer(transaction_broker, isolation_level=level) as consumer:
                 consumer.assign([(topic, 0, "earliest")])

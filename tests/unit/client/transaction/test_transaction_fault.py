@@ -136,7 +136,7 @@ def test_a_transaction_that_took_too_long_says_so_and_the_next_is_good(
         broker.create_topic(topic)
         with producer_of(face, broker.bootstrap_servers, topic, transaction_timeout_ms=200) as producer:
             producer.begin_transaction()
-            producer.send(topic, b"late").exception(30)  # on a slow machine it may be too late for that already
+            producer.send(topic, b"late").exception(60)  # on a slow machine it may be too late for that already
             while (found := admin.describe_transactions([topic])[topic]).state != "CompleteAbort":  # type: ignore[union-attr]
                 assert not isinstance(found, tailrace.ApiError)
             values = [b"later"] if is_writing else []

@@ -32,7 +32,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 
 
 def poll_some(consumer: Any) -> list[Any]:
-    while not (records := consumer.poll(timeout_s=10)):
+    while not (records := consumer.poll(timeout_s=60)):
         pass
     return list(records)
 

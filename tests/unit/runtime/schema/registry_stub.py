@@ -30,7 +30,7 @@ class RegistryStub:
 
     async def wait_asked(self, count: int) -> None:
         """Wait until so many requests have come."""
-        async with asyncio.timeout(30), self._arrival:
+        async with asyncio.timeout(60), self._arrival:
             await self._arrival.wait_for(lambda: len(self.asked) >= count)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -168,7 +168,7 @@ async def test_a_registry_that_is_back_is_noticed_without_a_wait(caplog: pytest.
 
 
 async def until_known(it: Desk, schema_id: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while it.validation.known(schema_id, None) is None:
             await asyncio.sleep(0)
 

@@ -266,7 +266,7 @@ async def test_a_transaction_takes_offsets_with_it(version: int, is_commit: bool
 
 async def wait_until_stable(client: Peer) -> None:
     """The coordinator answers before its markers are written."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await committed(client, require_stable=True) == UNSTABLE:
             await asyncio.sleep(0)
 

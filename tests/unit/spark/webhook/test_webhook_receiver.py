@@ -122,12 +122,12 @@ def test_stopping_waits_for_a_request_under_way() -> None:
 
     def store(topic: str, records: Sequence[Record]) -> None:
         begun.set()
-        may_end.wait(30)
+        may_end.wait(60)
 
     with listening(store) as connection:
         sending = threading.Thread(target=lambda: answers.append(post(connection, b"{}", signed(b"{}"))))
         sending.start()
-        assert begun.wait(30)
+        assert begun.wait(60)
         threading.Timer(0.1, may_end.set).start()
     sending.join()
     assert answers == [(200, {"records": 1})]
