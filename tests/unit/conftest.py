@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +19,23 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     run = play if pyfuncitem.get_closest_marker("virtual_time") else asyncio.run
     run(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_of_other_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep what the brokers of other tests log, each in a thread of this process, out of a test's own log."""
+    if "caplog" not in request.fixturenames or any("broker" in name for name in request.fixturenames):
+        yield
+        return
+    others = {thread.ident for thread in threading.enumerate() if thread.name == "tailrace-broker"}
+
+    def is_own(record: logging.LogRecord) -> bool:
+        return record.thread not in others
+
+    handler = request.getfixturevalue("caplog").handler
+    handler.addFilter(is_own)
+    yield
+    handler.removeFilter(is_own)
 
 
 @pytest.fixture(scope="session")

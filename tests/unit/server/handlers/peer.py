@@ -122,7 +122,7 @@ def produce_request(batches: Mapping[tuple[str, int], bytes | bytearray | None],
     for (name, index), batch in batches.items():
         topic = topics.setdefault(name, ProduceRequestTopic(name=name))
         topic.partition_data.append(ProduceRequestPartition(index=index, records=batch))
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=list(topics.values()))
+    return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=list(topics.values()))
 
 
 def fetch_request(

@@ -44,7 +44,7 @@ def _produce(about: About) -> Message:
     named = produce.ProduceRequestTopic(
         name="" if by_id else about.name, topic_id=about.topic_id if by_id else UUID(int=0), partition_data=data
     )
-    return produce.ProduceRequest(acks=-1, timeout_ms=100, topic_data=[named])
+    return produce.ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[named])
 
 
 @builds(ApiKey.FETCH)

@@ -277,7 +277,7 @@ async def test_topics_by_id() -> None:
             )
             for each in (topic_id, UUID(int=99), UUID(int=0))
         ]
-        response = await client.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), 13)
+        response = await client.ask(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), 13)
         codes = {topic.topic_id: topic.partition_responses[0].error_code for topic in response.responses}
         assert codes == {topic_id: 0, UUID(int=99): ErrorCode.UNKNOWN_TOPIC_ID, UUID(int=0): ErrorCode.UNKNOWN_TOPIC_ID}
 

@@ -26,7 +26,7 @@ async def produce(cluster: Cluster, broker_id: int, topic_id: UUID, version_max:
     try:
         data = ProduceRequestPartition(index=0, records=bytes(make_batch(b"v")))
         topic = ProduceRequestTopic(name="t", topic_id=topic_id, partition_data=[data])
-        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+        request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic])
         return await connection.request(request, ProduceResponse, version_max=version_max)
     finally:
         await connection.close()
