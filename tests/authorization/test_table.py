@@ -33,7 +33,6 @@ def world() -> Iterator[World]:
             made.close()
 
 
-@pytest.mark.xdist_group("authorization")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_every_cell_is_that_of_kafka(world: World, case: Case) -> None:
     found, wanted = cells(world, case), expected(case, RECORDED[case.title])

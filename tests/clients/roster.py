@@ -32,11 +32,9 @@ def _fetched(program: program.Program) -> Run:
     return run
 
 
-# Clients of one language share a group. Each phase of a program may take RUN_TIMEOUT_S, so a test may take long.
-FETCHING = pytest.mark.timeout(900)
 CLIENTS = [
     *(
-        pytest.param(name, _module(module), id=name, marks=pytest.mark.xdist_group(name))
+        pytest.param(name, _module(module), id=name)
         for name, module in (
             ("confluent-kafka", client_confluent),
             ("kafka-python", client_kafka_python),
@@ -48,7 +46,7 @@ CLIENTS = [
             name,
             _fetched(made),
             id=name.replace(" ", "-"),
-            marks=[pytest.mark.xdist_group(group), pytest.mark.needs(group), FETCHING],
+            marks=pytest.mark.needs(group),
         )
         for name, made, group in (
             ("kafka-clients 3.9", program.java(matrix.entry("kafka-clients 3.9").version), "java"),

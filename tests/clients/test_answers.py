@@ -26,8 +26,6 @@ COMPARED_IN_PART = {"config.topic_defaults", "config.versions", "config.features
 # Envelope is of Kafka's controllers, which have a listener of their own.
 NEWER = {"42": [0, 3], "28": [0, 6], "22": [0, 6], "58": [0, 0]}
 
-pytestmark = pytest.mark.xdist_group("answers")
-
 
 def _ask(name: str, bootstrap: str) -> Any:
     """The answer as it is after a trip through JSON, so that tuples and lists are the same."""

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.clients.roster import CLIENTS, FETCHING, Run, check_written, read_and_change, write
+from tests.clients.roster import CLIENTS, Run, check_written, read_and_change, write
 from tests.faults.storm_network import Network
 from tests.faults.storm_process import Cluster
 from tests.unit.coordination.zookeeper_process import require_zookeeper
+
+pytestmark = pytest.mark.slow
 
 OPTIONS = {
     "default.replication.factor": "3",
@@ -25,12 +27,8 @@ EXACT = "kafka-clients 4"
 ATTEMPT_COUNT_MAX = 5
 WAIT_S = 60.0
 
-# One worker, so that there is one cluster.
-TOGETHER = [pytest.mark.xdist_group("cluster"), FETCHING]
 ALL = [
-    pytest.param(
-        *client.values, id=client.id, marks=[*TOGETHER, *(mark for mark in client.marks if mark.name == "needs")]
-    )
+    pytest.param(*client.values, id=client.id, marks=[mark for mark in client.marks if mark.name == "needs"])
     for client in CLIENTS
 ]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from tests.clients.copier_history import CopierHistory, Line
 from tests.clients.copier_line import GIVE_UP
 from tests.clients.copier_run import CHECKOUT
+
+pytestmark = pytest.mark.slow
 
 STANDING_STILL = """
 import threading

@@ -13,6 +13,8 @@ from tests.clients.ask.group_offset import commit
 
 from tailrace.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 
 def test_kafka_s_tool_reads_our_groups(tmp_path: Path) -> None:
     try:

@@ -29,7 +29,7 @@ OPTIONS = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 
-pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.timeout(int(TIMEOUT_S * 3) + 600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(TIMEOUT_S * 3) + 600)]
 
 
 @pytest.fixture(scope="module")

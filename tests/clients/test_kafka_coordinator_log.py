@@ -22,7 +22,7 @@ from tests.clients.coordinator_story import TOPIC, Story, offsets
 from tailrace.testing import Broker
 
 # One Kafka serves all of them.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kafka coordinators")]
+pytestmark = pytest.mark.slow
 
 OPTIONS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 FOLDERS = ("__consumer_offsets-0", "__transaction_state-0", f"{TOPIC}-0", f"{TOPIC}-1")

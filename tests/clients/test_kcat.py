@@ -19,7 +19,6 @@ HEADER_OPTIONS = ("-H", "trace=7", "-H", "empty=", "-H", "null", "-H", "twin=1",
 HEADERS = (("trace", b"7"), ("empty", b""), ("null", None), ("twin", b"1"), ("twin", b"2"))
 
 pytestmark = [
-    pytest.mark.xdist_group("kcat"),
     pytest.mark.needs("kcat"),
     pytest.mark.skipif(KCAT is None, reason=f"kcat is not installed; {FETCH_HINT}"),
 ]

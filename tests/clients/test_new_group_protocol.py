@@ -14,8 +14,6 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, NewTopi
 PARTITION_COUNT = 4
 DEADLINE_S = 60.0
 
-pytestmark = pytest.mark.xdist_group("new-group-protocol")
-
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition, with a deadline."""

@@ -21,6 +21,8 @@ from tests.clients.conftest import TARGET
 import tailrace
 from tailrace.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 if TARGET == "kafka":
     pytest.skip("the rates are those of token buckets", allow_module_level=True)
 

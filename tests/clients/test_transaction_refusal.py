@@ -37,6 +37,8 @@ from tests.faults.live import Live
 from tailrace.protocol.errors import ErrorCode
 from tailrace.server.context import RequestContext, Resource
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "1",

@@ -21,8 +21,6 @@ from tests.clients.ask.transaction_step import sensible_fields
 from tests.clients.raw import batch, message_class
 from tests.eventual import eventually
 
-pytestmark = pytest.mark.xdist_group("versions")
-
 TOPIC = 2
 NAMES = {
     0: "Produce",

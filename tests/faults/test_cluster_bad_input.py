@@ -39,6 +39,8 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
 )
 
+pytestmark = pytest.mark.slow
+
 SESSION_TIMEOUT_MS = 6000
 OPTIONS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),

@@ -10,8 +10,6 @@ require_spark()
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.xdist_group("spark")
 def test_every_line_arrives_once(tmp_path: Path) -> None:
     assert "equal by hash" in run(2, 3, tmp_path)
 

@@ -14,6 +14,8 @@ import pytest
 from tests.clients.ask.asker import Asker
 from tests.clients.raw import batch
 
+pytestmark = pytest.mark.slow
+
 SEGMENTS = 3
 START_TIMEOUT_S = 60
 NOW_MS = 1_700_000_000_000

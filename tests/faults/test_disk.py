@@ -23,6 +23,8 @@ from tailrace.protocol.errors import ErrorCode
 from tailrace.records.record import read_batches, read_records
 from tailrace.storage.error import StorageError
 
+pytestmark = pytest.mark.slow
+
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 SEGMENT_BYTES = str(1 << 20)
 

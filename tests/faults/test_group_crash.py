@@ -12,6 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.broker_process import BrokerProcess
 from tests.faults.live import wait_until
 
+pytestmark = pytest.mark.slow
+
 TOPIC = "shared"
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(4)]
 RECORD_COUNT = 4000

@@ -9,6 +9,8 @@ import pytest
 from tests.clients.group_run import GroupRun, Plan
 from tests.faults.broker_process import BrokerProcess
 
+pytestmark = pytest.mark.slow
+
 KILL_COUNT = 2
 TIMEOUT_S = 60.0
 OPTIONS = {

@@ -54,6 +54,8 @@ from tailrace.protocol.messages.delegation_token import (
     RenewDelegationTokenResponse,
 )
 
+pytestmark = pytest.mark.slow
+
 R = TypeVar("R", bound=Message)
 
 MODULE = "org.apache.kafka.common.security"

@@ -15,14 +15,14 @@ from tests.faults.spark_kill_plan import Moment, plan_kills
 from tests.postgres_server import started_server
 from tests.spark.conftest import require_spark
 
+pytestmark = pytest.mark.slow
+
 KILL_COUNT = 3
 WAIT_S = 60.0
 TARGETS = ("driver", "database", "worker", "broker", "executor")
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("chain", CHAINS)
 def test_a_pipeline_writes_exactly_once_while_it_is_killed(chain: str, tmp_path: Path) -> None:
     require_spark()

@@ -1,8 +1,4 @@
-"""One Spark session and one broker for all of these tests: a session takes some seconds to start.
-
-Every module here is in the xdist group `spark`, so that one worker runs them all and no second
-session is started.
-"""
+"""One Spark session and one broker for all of these tests: a session takes some seconds to start."""
 
 from __future__ import annotations
 

@@ -16,8 +16,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark")]
-
 
 def failure(action: Callable[[], Any]) -> str:
     """The last line of what went wrong in Python, out of what Spark makes of it."""

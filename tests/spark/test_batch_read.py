@@ -14,8 +14,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark")]
-
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 

@@ -6,15 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tailrace.records.murmur2 import partition_for_key
 from tailrace.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = [pytest.mark.xdist_group("spark")]
 
 
 def test_rows_become_records(

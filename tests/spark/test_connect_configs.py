@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 obstore = pytest.importorskip("obstore", reason="obstore is not installed")
 require_spark()
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 Run = Callable[[str, dict[str, str]], None]
 

@@ -18,7 +18,7 @@ import tailrace
 from tailrace.testing import Broker
 
 require_spark()
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

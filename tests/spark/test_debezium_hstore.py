@@ -18,7 +18,7 @@ from tests.unit.spark.postgres_changes.changes_run import ChangesRun
 from tailrace.spark.connector.postgres_changes.postgres_changes import postgres_changes
 from tailrace.testing import Broker
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 TABLE, TOPIC = "public.hstore_values", "hstore.public.hstore_values"
 VALUES = (

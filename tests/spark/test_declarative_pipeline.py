@@ -14,7 +14,7 @@ from tests.spark.conftest import require_spark
 
 from tailrace.testing import Broker
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(420), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

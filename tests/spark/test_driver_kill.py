@@ -28,7 +28,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORD_COUNT = 2_000

@@ -22,8 +22,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
-
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 

@@ -22,8 +22,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-
 FLOWS = """\
 name: to_orc
 source: {connector: files, path: in, format: csv, schema: "user string, cents bigint"}

@@ -27,8 +27,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
-
 SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 LARGE = json.dumps({"user": "x" * 2_000, "n": 5}).encode()
 NOT_JSON = "value is not valid JSON for the schema"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 require_spark()
-pytestmark = pytest.mark.xdist_group("spark")
-
 FLOW = """
 name: copied
 source: {{connector: jdbc, url: "{url}", table: numbers, cursor: N}}

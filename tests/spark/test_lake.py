@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 require_tables()
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-
+pytestmark = pytest.mark.slow
 FLOWS = """\
 name: to_delta
 source: {{connector: topic, name: {topic}, schema: "city string, cents bigint", include: [key, value]}}

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 require_spark()
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.spark.conftest import CHECKOUT, require_spark
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def test_the_demo_runs_on_a_machine_without_java_and_finds_every_event_in_the_results(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.spark.conftest import CHECKOUT, require_spark
 
 from tailrace.testing import Broker
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 WRONG = """
 from tailrace.pipeline import flow, topic

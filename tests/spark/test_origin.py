@@ -23,9 +23,9 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-require_spark()
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
+require_spark()
 FLOWS = """
 name: stored
 source: {{connector: topic, name: {topic}, schema: "n bigint, note string"}}

@@ -31,8 +31,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
-
 HEAD = """
 from pyspark.sql.functions import col, expr, udf, window
 from tailrace.pipeline import files, flow, topic

@@ -29,8 +29,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
-
 
 def send(broker: Broker, topic: str, *values: Any) -> None:
     with Producer(broker.bootstrap_servers) as producer:

@@ -24,7 +24,7 @@ from tailrace.spark.pipeline.topic_check import create_sinks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 # Sources give up soon here. By default they wait for half a minute, and outlast most restarts of a broker.
 FLOWS = """

@@ -19,8 +19,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 PIPELINE = """\
 from tailrace.pipeline import files, flow, postgres_changes, topic
 

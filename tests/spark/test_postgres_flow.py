@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 require_spark()
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 FLOWS = """
 name: stored

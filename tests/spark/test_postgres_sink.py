@@ -22,8 +22,9 @@ from tailrace.spark.error import ConnectorError, PipelineError, RetriableConnect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 require_spark()
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.fixture

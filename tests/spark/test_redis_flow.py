@@ -24,8 +24,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
-
 ROWS = [{"user": f"u{number % 5}", "cents": number, "at": "2026-01-02T03:04:05.000006Z"} for number in range(20)]
 
 

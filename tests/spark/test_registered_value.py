@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("confluent_kafka.schema_registry", reason="confluent-kafka is not installed")
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
-
 VERSION_1 = """{"type": "record", "name": "Order", "fields": [
     {"name": "user", "type": "string"}, {"name": "cents", "type": "int"}]}"""
 VERSION_2 = """{"type": "record", "name": "Order", "fields": [

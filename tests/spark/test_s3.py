@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 obstore = pytest.importorskip("obstore", reason="obstore is not installed")
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-
 FIRST = """\
 name: to_json
 source: {{connector: s3, url: "s3://{bucket}/in", options: {options}}}

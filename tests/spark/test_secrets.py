@@ -13,11 +13,8 @@ from tests.unit.security.tls.tls_files import PASSWORD as KEY_PASSWORD
 
 import tailrace
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_query_over_tls_with_a_login_shows_no_secret(tmp_path: Path) -> None:
     """A batch and a stream copy a topic. Plans, progress, web pages, events, checkpoint and logs are searched."""
     require_spark()

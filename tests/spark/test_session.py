@@ -14,8 +14,6 @@ from tailrace.spark.worker_python import find_worker_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark")]
-
 
 def test_defaults_and_what_a_user_says(spark: SparkSession) -> None:
     def setting(name: str) -> str | None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-pytestmark = [pytest.mark.xdist_group("spark")]
-
 
 class Streams:
     """Starts streams from topics into topics, all with checkpoints of their own."""

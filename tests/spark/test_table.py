@@ -20,7 +20,7 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def put(broker: Broker, topic: str, **rows: Any) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 for package in ("deltalake", "obstore", "pyiceberg", "sqlalchemy"):
     pytest.importorskip(package, reason=f"{package} is not installed")
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 
 class Sync:

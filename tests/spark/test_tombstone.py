@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 require_spark()
-pytestmark = pytest.mark.xdist_group("spark")
-
 SCHEMA = "id int, value int"
 
 

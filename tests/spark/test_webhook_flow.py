@@ -28,8 +28,6 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
-
 ROW_COUNT = 2000
 
 

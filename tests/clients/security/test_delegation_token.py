@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import pytest
 from tests.clients import matrix, program
-from tests.clients.roster import FETCHING
 from tests.clients.security import use_tailrace
 from tests.clients.security.access import Access
 from tests.clients.security.ground import PLAIN_USER, Ground, open_ground
@@ -76,7 +75,7 @@ def access_by(ground: Ground, made: CreateDelegationTokenResponse, mechanism: st
             pytest.param(
                 use_program(made),
                 id=name.replace(" ", "-"),
-                marks=[pytest.mark.slow, pytest.mark.xdist_group(group), pytest.mark.needs(group), FETCHING],
+                marks=[pytest.mark.slow, pytest.mark.needs(group)],
             )
             for name, made, group in (
                 (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from tests.clients import matrix, program
-from tests.clients.roster import FETCHING
 from tests.clients.security.ground import CERTIFICATE_USER, MECHANISMS, Ground
 from tests.clients.security.outcome import Use
 from tests.clients.security.refusal import CASES, Case, check_refusal
@@ -17,7 +16,7 @@ PROGRAMS = [
     pytest.param(
         use_program(made),
         id=name.replace(" ", "-"),
-        marks=[pytest.mark.xdist_group(group), pytest.mark.needs(group), FETCHING],
+        marks=pytest.mark.needs(group),
     )
     for name, made, group in (
         ("kafka-clients 3.9", program.java_with_tokens(matrix.entry("kafka-clients 3.9").version, "Login"), "java"),

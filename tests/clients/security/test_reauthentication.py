@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 from tests.clients import matrix, program
 from tests.clients.raw import CLOSED, Wire
-from tests.clients.roster import FETCHING
 from tests.clients.security import use_confluent, use_tailrace
 from tests.clients.security.ground import PLAIN_USER, Ground, open_ground
 from tests.clients.security.outcome import Use
@@ -34,7 +33,7 @@ CLIENTS = [
         pytest.param(
             use_program(program.java_with_tokens(matrix.entry(name).version, "Login")),
             id=name.replace(" ", "-"),
-            marks=[pytest.mark.slow, pytest.mark.xdist_group("java"), pytest.mark.needs("java"), FETCHING],
+            marks=[pytest.mark.slow, pytest.mark.needs("java")],
         )
         for name in ("kafka-clients 3.9", "kafka-clients 4")
     ),

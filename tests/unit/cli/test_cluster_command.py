@@ -17,6 +17,8 @@ from tests.unit.coordination.zookeeper_process import require_zookeeper
 
 from tailrace.cli.cluster_plan import PLAN_FILE_NAME
 
+pytestmark = pytest.mark.slow
+
 RECORDS = [f"record {number}" for number in range(500)]
 
 
@@ -44,7 +46,6 @@ def taken_port() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-@pytest.mark.timeout(900)
 def test_a_cluster_outlives_a_broker_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     require_zookeeper()
     pytest.importorskip("kazoo", reason="kazoo is not installed")

@@ -18,6 +18,8 @@ from tailrace.cli.zookeeper import ask
 from tailrace.coordination.store import Create, OutcomeUnknown, Put, SessionState
 from tailrace.coordination.zookeeper import server as zookeeper_server
 
+pytestmark = pytest.mark.slow
+
 MEMBERS = (1, 2, 3)
 
 

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.faults.broker_process import BrokerProcess
 from tests.unit.cli.command import called, succeeded
 from tests.unit.coordination.zookeeper_process import ZooKeeperProcess
 
 from tailrace.base.limits import STORE_FILE_NAME
+
+pytestmark = pytest.mark.slow
 
 RECORDS = [f"record {number}" for number in range(200)]
 

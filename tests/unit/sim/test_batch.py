@@ -10,6 +10,8 @@ from tailrace.sim import batch, simulate
 from tailrace.sim.batch import run_batch
 from tailrace.sim.simulation import Outcome
 
+pytestmark = pytest.mark.slow
+
 
 def play(seed: int) -> Outcome:
     """Seeds that divide by five fail."""

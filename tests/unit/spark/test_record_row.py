@@ -47,11 +47,13 @@ def test_the_origin_of_a_row_is_not_one_of_its_values() -> None:
 def test_a_row_becomes_its_record_unless_that_was_deleted(tailrace_broker: Broker) -> None:
     topic = "orders"
     with Admin(tailrace_broker.bootstrap_servers) as admin:
-        admin.create_topics([NewTopic(topic, 2)])
+        admin.create_topics([NewTopic(topic, 2, configs={"retention.ms": "-1"})])
     with Producer(tailrace_broker.bootstrap_servers) as producer:
         for number in range(5):
             producer.send(topic, b"v%d" % number, b"k", [("h", None)], partition=1, timestamp_ms=100 + number)
-    errors = [RowRefused("no", {"n": 1, ORIGIN: f"{topic} 1 {offset}"}) for offset in (3, 99)]
+    with Admin(tailrace_broker.bootstrap_servers) as admin:
+        admin.delete_records({(topic, 1): 2})
+    errors = [RowRefused("no", {"n": 1, ORIGIN: f"{topic} 1 {offset}"}) for offset in (3, 1)]
     rows = [refused_row(error) for error in (*errors, RowRefused("no", {"n": 2}))]
     client = {"kafka.bootstrap.servers": tailrace_broker.bootstrap_servers}
     unknown, known, deleted = find_records([*rows, rows[0]], client)
@@ -59,5 +61,5 @@ def test_a_row_becomes_its_record_unless_that_was_deleted(tailrace_broker: Broke
     assert (known.place, known.stage, known.row) == (RecordPlace(topic, 1, 3), Stage.WRITE, b'{"n": 1}')
     assert dict(write_headers(known, "f", None))["tailrace.errors.row"] == b'{"n": 1}'
     assert (deleted.value, deleted.place, deleted.row) == (b'{"n": 1}', None, None)
-    assert deleted.fault.reason == f"{topic}-1 offset 99: no"
+    assert deleted.fault.reason == f"{topic}-1 offset 1: no"
     assert (unknown.value, unknown.place, unknown.fault.reason) == (b'{"n": 2}', None, "no")

@@ -5,7 +5,11 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tailrace.spark.shipment import NOT_SHIPPED, _parse, needed_distributions, pack
+
+pytestmark = pytest.mark.slow
 
 
 def test_requirements_of_wanted_extras_count() -> None:

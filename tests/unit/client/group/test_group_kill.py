@@ -16,6 +16,8 @@ import pytest
 import tailrace
 from tailrace.client.backoff import Deadline
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 4
 KILLS = 2
 PATIENCE_MS = 60_000

@@ -31,6 +31,8 @@ from kazoo.client import KazooClient
 from tailrace.coordination.zookeeper.link import ZooKeeperServers
 from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
+pytestmark = pytest.mark.slow
+
 CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED
 WAIT_S = 60
 SESSION_TIMEOUT_MS = 60_000  # longer than any pause of a busy machine

@@ -31,6 +31,8 @@ from tailrace.coordination.zookeeper.link import ZooKeeperServers
 from tailrace.coordination.zookeeper.login import SaslLogin
 from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
+pytestmark = pytest.mark.slow
+
 SECRET = "zk-93ac-secret"  # noqa: S105
 GUESS = "zk-93ac-guess"
 USERS = {"tailrace": SECRET, "other": "zk-93ac-other", "latin": "schlüssel'", "wide": "鍵 é"}

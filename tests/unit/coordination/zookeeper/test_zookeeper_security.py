@@ -22,6 +22,8 @@ from tailrace.coordination.zookeeper.link import ZooKeeperServers
 from tailrace.coordination.zookeeper.socket import SocketHandler
 from tailrace.coordination.zookeeper.zookeeper import ZooKeeperStore
 
+pytestmark = pytest.mark.slow
+
 NODE_COUNT = 1000
 
 

@@ -230,7 +230,6 @@ def parquet_files(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_number_of_files_is_bounded_after_a_thousand_commits(format: str, tmp_path: Path) -> None:
     run = make_run(format, tmp_path, key="id", keep="1 second")
     now_s = [0.0]

@@ -20,6 +20,8 @@ from tailrace.spark.connector.postgres.table import BATCHES, TableName, set_up
 from tailrace.spark.connector.reject import Rejects
 from tailrace.spark.error import RetriableConnectorError, WriteError
 
+pytestmark = pytest.mark.slow
+
 SKIP = Rejects("orders", ErrorPolicy(OnError.SKIP))
 QUERY_ID = "7d4b1c1e-0000-4000-8000-000000000000"
 COLUMNS = ("id", "cents", "code")

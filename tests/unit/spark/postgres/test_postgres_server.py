@@ -6,6 +6,8 @@ import psycopg
 import pytest
 from tests.postgres_server import PostgresServer, started_server
 
+pytestmark = pytest.mark.slow
+
 
 def test_rows_outlive_stop_and_kill() -> None:
     with started_server() as server:

@@ -19,6 +19,8 @@ from tailrace.spark.connector.postgres.postgres import postgres
 from tailrace.spark.connector.postgres.stream import PostgresStreamReader
 from tailrace.spark.error import ConnectorError, RetriableConnectorError
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 
 

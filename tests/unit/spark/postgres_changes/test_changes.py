@@ -14,7 +14,7 @@ from tests.unit.spark.postgres_changes.conftest import OwnDatabase, RunOf
 from tailrace.spark.connector.postgres_changes.postgres_changes import postgres_changes
 from tailrace.spark.error import RetriableConnectorError
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = pytest.mark.slow
 
 CUSTOMERS = """\
 CREATE TABLE customers (

@@ -13,7 +13,7 @@ from tests.unit.spark.postgres_changes.conftest import OwnDatabase, RunOf
 
 from tailrace.spark.connector.postgres_changes.postgres_changes import postgres_changes
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = pytest.mark.slow
 
 KEYS = 60
 COLUMNS = ["id", "v", "t", "big"]

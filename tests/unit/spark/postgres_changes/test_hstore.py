@@ -12,7 +12,7 @@ from tests.unit.spark.postgres_changes.changes_run import ChangesRun
 
 from tailrace.spark.connector.postgres_changes.postgres_changes import postgres_changes
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = pytest.mark.slow
 
 
 def test_hstore_is_the_text_of_a_json_object(tmp_path: Path) -> None:

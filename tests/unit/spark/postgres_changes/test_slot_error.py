@@ -26,7 +26,7 @@ from tailrace.spark.error import (
     SparkSourceError,
 )
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = pytest.mark.slow
 
 URL = "postgresql://anna:secret@localhost:5432/shop"
 SLOT = "replication slot tailrace_flow of postgresql://postgres@127.0.0.1:"

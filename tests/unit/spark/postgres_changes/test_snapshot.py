@@ -9,7 +9,7 @@ from tests.unit.spark.postgres_changes.conftest import OwnDatabase, RunOf
 
 from tailrace.spark.connector.postgres_changes.postgres_changes import postgres_changes
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = pytest.mark.slow
 
 
 def test_rows_that_changed_since_the_slot_was_created_come_with_their_changes_only(

@@ -11,6 +11,8 @@ from tests.redis_server import PASSWORD, started_server
 from tailrace.pipeline import PipelineError, flow, redis, topic
 from tailrace.spark.connector.base import FlowPlace
 
+pytestmark = pytest.mark.slow
+
 URL = "redis://user:not-to-be-shown@localhost:6379/2?socket_timeout=3"
 PLACE = FlowPlace("f", Path("c"), Path("o"))
 

@@ -14,6 +14,8 @@ from tests.redis_server import PASSWORD, RedisServer, started_server
 from tailrace.spark.connector.redis.connection import RedisSettings
 from tailrace.spark.error import ConnectorError, DataLossError, RetriableConnectorError
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 

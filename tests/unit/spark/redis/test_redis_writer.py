@@ -19,6 +19,8 @@ from tailrace.spark.connector.reject import Rejects
 from tailrace.spark.error import RetriableConnectorError, WriteError
 from tailrace.spark.task_place import TaskPlace
 
+pytestmark = pytest.mark.slow
+
 SKIP = Rejects("orders", ErrorPolicy(OnError.SKIP))
 STOP = Rejects("orders")
 
