@@ -328,7 +328,7 @@ class Sender:
             self._succeed(batch, Outcome(NO_OFFSET))
             return
         if batch.is_in_doubt and isinstance(error, ApiError):
-            text = "the reply to an earlier attempt was lost, so the records may be in the log"
+            text = "the records may be in the log, because an attempt had no definite answer"
             error = ApiError(error.code, f"{error.message or error.code.name}; {text}")
         _log.warning("%d records for %s failed: %s", batch.record_count, batch.target, error)
         self._outbox.give_up(batch)
