@@ -32,7 +32,7 @@ def member(bootstrap: str, group: str, protocol: str, *topics: str) -> Iterator[
         "auto.offset.reset": "earliest",
     }
     if protocol == "classic":
-        settings |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+        settings |= {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
     consumer = Consumer(settings)
     consumer.subscribe(list(topics))
     try:

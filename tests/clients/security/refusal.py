@@ -110,7 +110,7 @@ def check_refusal(ground: Ground, use: Use, case: Case, topic: str) -> None:
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
         use(access, topic, 1, 0)
-    assert time.monotonic() - began < DEADLINE_S / 2
+    assert time.monotonic() - began < DEADLINE_S  # a client that is not refused tries for longer
     assert re.search(f"{case.told}|{ENDED}", str(refused.value))
     log.wait_for(case.logged, since=since)
     shown = "\n".join(log.lines[since:])

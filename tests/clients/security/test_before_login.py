@@ -181,9 +181,21 @@ def test_unfinished_login(hasty: Ground, listener: str, after_handshake: bool) -
     hasty.broker.log.wait_for("the client has not logged in within 1 s", since=since)
 
 
+def _logged_in_time(ground: Ground) -> Wire:
+    """Log in, once more if a busy machine let a second pass meanwhile."""
+    for _ in range(10):
+        bare = wire(ground)
+        try:
+            log_in(bare)
+        except (AssertionError, ConnectionError):
+            bare.__exit__(None, None, None)
+        else:
+            return bare
+    pytest.fail("no login came in time")
+
+
 def test_login_in_time_is_kept(hasty: Ground) -> None:
-    with wire(hasty) as logged_in, wire(hasty) as late:
-        log_in(logged_in)
+    with _logged_in_time(hasty) as logged_in, wire(hasty) as late:
         assert late.receive() == CLOSED
         assert not isinstance(logged_in.ask("Metadata", 1, topics=[]), str)
 
