@@ -181,6 +181,9 @@ class ApacheKafka:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            # Retention runs once, before there is a record, so records may have the time of another year.
+            "log.initial.task.delay.ms": "100",
+            "log.retention.check.interval.ms": "86400000",
             **self._properties,
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -21,6 +21,7 @@ OPTIONS = {
     "min.insync.replicas": "2",
     "zookeeper.session.timeout.ms": "6000",
     "offsets.topic.num.partitions": "3",
+    "log.retention.ms": "-1",  # the records of the workload have the time of another year
 }
 EXACT = "kafka-clients 4"
 """A client whose records are there once and in order whatever happens: its producer is idempotent by default."""

@@ -28,7 +28,7 @@ COMPACTED = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.di
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     try:
-        started = ApacheKafka({"log.cleaner.backoff.ms": "500", "log.initial.task.delay.ms": "100"}).start()
+        started = ApacheKafka({"log.cleaner.backoff.ms": "500"}).start()
     except Unavailable as reason:
         pytest.skip(str(reason))
     try:

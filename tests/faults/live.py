@@ -54,8 +54,12 @@ class Live:
         fs: FileSystem | None = None,
         clock: Clock | None = None,
     ) -> None:
-        listeners = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder)}
-        self._config = BrokerConfig({**listeners, **(options or {})})
+        defaults = {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(folder),
+            "log.retention.check.interval.ms": "86400000",  # records may have the time of another year
+        }
+        self._config = BrokerConfig({**defaults, **(options or {})})
         self._arguments = {"intercept": intercept, "fs": fs, "clock": clock}
         self._new_loop = LOOPS[loop]
         self._started: Future[None] = Future()

@@ -27,7 +27,8 @@ class Shortage:
     def __init__(self, folder: Path, descriptor_count: int) -> None:
         self._folder = folder
         command = f"ulimit -n {descriptor_count} && exec {sys.executable} -m tailrace.cli.main start"
-        command += f" --data {folder / 'data'} --listen 127.0.0.1:0"
+        # The records have the time of another year.
+        command += f" --data {folder / 'data'} --listen 127.0.0.1:0 --set log.retention.ms=-1"
         with (folder / "stderr.txt").open("a") as log:
             self._process = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._process.stdout is not None
