@@ -19,8 +19,8 @@ import psutil
 
 from bench.kafka import ApacheKafka
 
-READY_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
 
 
 class Target(Protocol):

@@ -24,7 +24,7 @@ import pytest
 from tests.port import free_port
 
 PASSWORD = "not-to-be-shown"  # noqa: S105 - of a server that lives as long as a test
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 PORT_MAX = 65_535
 CLUSTER_PORT_STEP = 10_000  # the nodes of a cluster also listen on a port that is higher by this
 _DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")

@@ -22,7 +22,7 @@ from tests.clients.workload import Record, Report
 from tests.eventual import eventually
 
 VERSION = confluent_kafka.__version__
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def write(bootstrap: str, topic: str) -> Report:

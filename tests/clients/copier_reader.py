@@ -21,7 +21,7 @@ from tailrace import Admin
 from tailrace.client.error import ClientError
 from tailrace.protocol.errors import ApiError
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 LOOK_PAUSE_S = 0.1
 
 

@@ -25,7 +25,7 @@ from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_V
 ROUND_COUNT = 40 if TARGET == "kafka" else 6
 STEP_COUNT = 60
 UNKNOWN_ID = 999_999
-SETTLED_WITHIN_S = 30
+SETTLED_WITHIN_S = 60
 
 
 class Pair:

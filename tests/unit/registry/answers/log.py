@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 Records = list[list[str | None]]
 """The texts of key and value of each record, in order; the value of a tombstone is null."""
 
-POLL_S = 10.0
+POLL_S = 60.0
 
 # An association has a random GUID, unlike a schema.
 _RANDOM_GUID = re.compile(r'(?<="guid":")[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}')
