@@ -23,7 +23,7 @@ SECOND_GENERATION = {"tailrace", "kafka-clients 4"}
 """Clients that have a new epoch for each transaction (KIP-890) where the broker offers that."""
 NEEDS = {"kafka-clients 4": "java", "kafka-clients 3.9": "java", "franz-go": "go"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(TIMEOUT_S * 3) + 600)]
+pytestmark = [pytest.mark.exact, pytest.mark.slow, pytest.mark.timeout(int(TIMEOUT_S * 3) + 600)]
 
 
 @pytest.fixture(scope="module")

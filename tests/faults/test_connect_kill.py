@@ -6,6 +6,8 @@ import pytest
 from tests.faults.connect_kill import await_equal, digest, run
 from tests.spark.conftest import require_spark
 
+pytestmark = pytest.mark.exact
+
 require_spark()
 
 

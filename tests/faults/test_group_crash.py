@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.broker_process import BrokerProcess
 from tests.faults.live import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.exact, pytest.mark.slow]
 
 TOPIC = "shared"
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(4)]

@@ -9,6 +9,8 @@ from tests.faults.broker_process import BrokerProcess
 from tests.faults.kill_load import Numbered, encode
 from tests.faults.kill_loop import BROKER_OPTIONS, Check, Loop, LoopFailure, Progress
 
+pytestmark = pytest.mark.exact
+
 PLACE = ("topic", 0)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from tests.faults.lost_replies import CASES, Case, Lost, losing
 
+pytestmark = pytest.mark.exact
+
 
 @pytest.fixture(scope="module")
 def lost() -> Iterator[Lost]:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.exact
+
 TIMEOUT_S = 900
 
 

@@ -15,7 +15,7 @@ from tests.faults.spark_kill_plan import Moment, plan_kills
 from tests.postgres_server import started_server
 from tests.spark.conftest import require_spark
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.exact, pytest.mark.slow]
 
 KILL_COUNT = 3
 WAIT_S = 60.0

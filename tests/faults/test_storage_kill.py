@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tailrace.base.clock import SystemClock
 from tailrace.records.record import read_batches, read_records
 from tailrace.storage.fs import RealFileSystem
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.log_dir import LogDir
+
+pytestmark = pytest.mark.exact
 
 CONFIG = LogConfig(segment_bytes=20_000)
 

@@ -28,6 +28,8 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.exact
+
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORD_COUNT = 2_000

@@ -22,6 +22,8 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.exact
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 

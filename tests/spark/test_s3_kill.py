@@ -30,7 +30,7 @@ from tailrace.spark.connector.s3.store import check_settings, open_store
 from tailrace.testing import Broker
 
 obstore = pytest.importorskip("obstore", reason="obstore is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.exact, pytest.mark.slow]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 OBJECT_COUNT = 12

@@ -19,6 +19,8 @@ from tailrace.client.admin.core import ResourceType
 from tailrace.protocol.api_key import ApiKey
 from tailrace.testing import Broker
 
+pytestmark = pytest.mark.exact
+
 PATIENT: dict[str, Any] = {**QUICK, "linger_ms": 60_000}
 """What is sent between two flushes is one batch."""
 HOUR_MS = 3_600_000

@@ -27,6 +27,7 @@ def numbers(broker: Broker, topic: str, partition: int = 0) -> list[int]:
     return [int(record.value or b"") for record in broker.consume(topic, [partition])]
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("in_flight", [1, 5])
 def test_a_lost_reply_makes_no_duplicate_and_no_disorder(
     lossy: tuple[LossyProxy, Broker], topic: str, face: Face, in_flight: int
