@@ -15,7 +15,7 @@ from tailrace.runtime.transaction.guard import TransactionGuard
 from tailrace.storage.error import StorageError
 from tailrace.storage.mirror_append import adopt, new_batches
 from tailrace.storage.producer_replay import recall_batches
-from tailrace.storage.producer_state import Duplicate
+from tailrace.storage.producer_state import NO_TRANSACTION, Duplicate
 
 if TYPE_CHECKING:
     from tailrace.runtime.partition import Partition
@@ -68,7 +68,13 @@ class Appender:
         return Appended(self._take_in(batch, read_header(batch)), now_ms)
 
     def find(self, header: BatchHeader) -> Appended | None:
-        """Return where a batch is that was appended before; None if it is unknown, or is to be rejected."""
+        """Return where a batch is that was appended before; None if it is unknown, or is to be rejected.
+
+        None also for a transactional batch without an open transaction: as in Kafka, only the coordinator knows whether
+        its transaction was aborted, for example because it took too long.
+        """
+        if header.is_transactional and not self._has_open_transaction(header):
+            return None
         try:
             duplicate = self._find_duplicate(header)
         except ApiError:
@@ -127,6 +133,10 @@ class Appender:
         if entry is not None and is_numbered and entry.producer_epoch == header.producer_epoch and entry.find(header):
             return  # a batch that is repeated is known, however its transaction ended
         partition.guards.check(entry, header, guard)
+
+    def _has_open_transaction(self, header: BatchHeader) -> bool:
+        entry = self._partition.log.producers.entries.get(header.producer_id)
+        return entry is not None and entry.current_txn_first_offset != NO_TRANSACTION
 
     @property
     def _stamps_batches(self) -> bool:
