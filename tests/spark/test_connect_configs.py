@@ -161,7 +161,7 @@ def test_new_rows_are_read_by_jdbc_while_the_flow_runs(spark: SparkSession, tmp_
         for numbers in ((1, 2), (3,)):
             insert(*numbers)
             last = numbers[-1]
-            wait_until(lambda: last in [row.N for row in spark.table("jdbc_numbers").collect()], timeout_s=120)  # noqa: B023
+            wait_until(lambda: last in [row.N for row in spark.table("jdbc_numbers").collect()], timeout_s=300)  # noqa: B023
         assert sorted(row.N for row in spark.table("jdbc_numbers").collect()) == [1, 2, 3]
     finally:
         query.stop()

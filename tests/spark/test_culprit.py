@@ -159,7 +159,7 @@ def test_a_search_ends_when_the_pipeline_is_stopped(
     stopping = threading.Event()
 
     def stop() -> None:
-        wait_until((tmp_path / "searching").exists, timeout_s=120)
+        wait_until((tmp_path / "searching").exists, timeout_s=200)
         stopping.set()
 
     signalling = threading.Thread(target=stop)

@@ -108,10 +108,10 @@ def events(
         connect.create("changes", debezium_config(url, workload.tables, "shop", "theirs") | ONE_TOPIC)
         run_pipeline(spark, broker, path)
         row_count = len(broker.consume(OURS))
-        wait_until(lambda: len(broker.consume(THEIRS)) >= row_count, timeout_s=120, why=connect.log_text)
+        wait_until(lambda: len(broker.consume(THEIRS)) >= row_count, timeout_s=300, why=connect.log_text)
         workload.change()
         run_pipeline(spark, broker, path)
-        wait_until(lambda: _is_marker(broker.consume(THEIRS)[-1]), timeout_s=120, why=connect.log_text)
+        wait_until(lambda: _is_marker(broker.consume(THEIRS)[-1]), timeout_s=300, why=connect.log_text)
     theirs, ours = ([_event(record) for record in broker.consume(topic)] for topic in (THEIRS, OURS))
     snapshots = [sorted((each for each in found if each.op == "r"), key=_row) for found in (theirs, ours)]
     assert [_row(event) for event in snapshots[0]] == [_row(event) for event in snapshots[1]]

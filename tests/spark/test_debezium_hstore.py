@@ -49,10 +49,10 @@ def test_values_are_those_of_debezium(broker: Broker, tmp_path: Path) -> None:
         ours = run.drain()
         with KafkaConnect(broker.bootstrap_servers, plugins=[plugin]) as connect:
             connect.create("hstore", debezium_config(server.url, [TABLE], "hstore", "theirs"))
-            wait_until(lambda: len(broker.consume(TOPIC)) == len(VALUES), timeout_s=120, why=connect.log_text)
+            wait_until(lambda: len(broker.consume(TOPIC)) == len(VALUES), timeout_s=300, why=connect.log_text)
             insert(database, 10)
             database.execute(f"UPDATE {TABLE} SET n = 2 WHERE id = {LONG_ID}".encode())  # leaves out the long value
-            wait_until(lambda: len(broker.consume(TOPIC)) == 2 * len(VALUES) + 1, timeout_s=120, why=connect.log_text)
+            wait_until(lambda: len(broker.consume(TOPIC)) == 2 * len(VALUES) + 1, timeout_s=300, why=connect.log_text)
         ours += run.drain()
         run.crash()
     theirs = [json.loads(record.value or b"null")["after"] for record in broker.consume(TOPIC)]

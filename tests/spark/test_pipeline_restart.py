@@ -118,12 +118,12 @@ def test_flows_outlive_their_broker(spark: SparkSession, tmp_path: Path) -> None
                     and len(copies(broker.address)) == 100
                     and all(tally.rows_in >= 100 for tally in running.snapshot())
                 ),
-                120,
+                300,
             )
             broker.kill()
             wait_until(
                 lambda: running.check() and {line.split()[1] for line in said} == {"copied", "stored"},
-                120,
+                300,
                 lambda: f"{said}",
             )
             broker.start()
@@ -132,7 +132,7 @@ def test_flows_outlive_their_broker(spark: SparkSession, tmp_path: Path) -> None
             def is_done() -> bool:
                 return running.check() and all(tally.rows_in >= 200 for tally in running.snapshot())
 
-            wait_until(is_done, 180, lambda: f"{said}")
+            wait_until(is_done, 300, lambda: f"{said}")
             running.check()
         finally:
             running.stop()

@@ -66,7 +66,7 @@ def test_flows_outlast_the_database(
                 )
                 if rounds:
                     server.kill()
-                    wait_until(lambda: not running_well(running, count=2), timeout_s=120)
+                    wait_until(lambda: not running_well(running, count=2), timeout_s=300)
                     server.start()
                 wait_until(partial(has_all, running, server, numbers[-1] + 1), timeout_s=240, why=lambda: str(said))
         finally:

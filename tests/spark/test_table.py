@@ -70,8 +70,8 @@ sink: {{connector: topic, name: {known}}}
 
     def wait(count: int, with_city: int) -> None:
         """Until both flows have joined these many orders: the rows of the table change afterwards."""
-        wait_until(lambda: running.check() and len(joined(broker, all_orders)) >= count, 120)
-        wait_until(lambda: running.check() and len(joined(broker, known)) >= with_city, 120)
+        wait_until(lambda: running.check() and len(joined(broker, all_orders)) >= count, 300)
+        wait_until(lambda: running.check() and len(joined(broker, known)) >= with_city, 300)
 
     with running_pipeline(spark, broker, path) as running:
         wait(3, with_city=2)

@@ -24,7 +24,7 @@ START_MS = 1_700_000_000_000
 
 def fill(bootstrap: str, topic: str, count: int = 10, partition: int = 0) -> None:
     """Values 0, 1, 2 … that are ten milliseconds apart."""
-    with tailrace.Producer(bootstrap, linger_ms=1000) as producer:
+    with tailrace.Producer(bootstrap, linger_ms=60_000) as producer:
         for index in range(count):
             producer.send(topic, b"%d" % index, partition=partition, timestamp_ms=START_MS + 10 * index)
 

@@ -159,7 +159,7 @@ def test_futures_are_those_of_the_standard_library(bootstrap: str, make_topic: M
             for index in range(20)
         ]
         assert all(isinstance(future, Future) for future in futures)
-        assert not wait(futures, 20).not_done
+        assert not wait(futures, 60).not_done
         assert {future.result().offset for future in as_completed(futures)} == set(range(20))
         futures[0].add_done_callback(lambda future: told.append(-future.result().offset))
     assert told == [*range(20), 0]
