@@ -79,6 +79,7 @@ PATHS: dict[str, Lane] = {
     "tests/unit/server/": BROKER,
     "tests/unit/server/test_kafka_security_tools.py": PROCESS,
     "tests/unit/sim/test_batch.py": PROCESS,
+    "tests/unit/sim/test_beside_broker.py": BROKER,
     "tests/unit/spark/": BROKER,
     "tests/unit/spark/lake/": PROCESS,
     "tests/unit/spark/postgres": PROCESS,
