@@ -33,7 +33,7 @@ demo: $(VENV)/.dev      ## live website activity through a broker; FOR=60s ends 
 test: $(VENV)/.dev      ## what PyPI alone can run, within 10 minutes; TESTS="path…" runs a part, SEED repeats an order
 	$(BIN)/python -m tests.gate --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
-test-all: $(VENV)/.dev  ## that and everything else: clients in five languages, Apache Kafka, clusters, databases, kill runs
+test-all: fetch         ## that and everything else: clients in five languages, Apache Kafka, clusters, databases, kill runs
 	$(BIN)/python -m tests.gate --all --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(TESTS)
 	TAILRACE_TEST_TARGET=kafka $(BIN)/python -m tests.gate --workers 1 tests/unit/client
 

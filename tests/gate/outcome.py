@@ -1,7 +1,7 @@
 """The file in which a pytest run of the gate leaves its results, one JSON object a line."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 
@@ -13,6 +13,7 @@ class Result:
     outcome: str = "passed"
     seconds: float = 0.0
     is_exact: bool = False
+    skip_reason: str = ""
 
 
 @dataclass(slots=True)
@@ -37,21 +38,17 @@ class Outcome:
         self.tests |= other.tests
         self.crashes += other.crashes
 
-    def add_phase(self, test_id: str, outcome: str, seconds: float, *, is_exact: bool) -> None:
-        """Note the set-up, the call or the tear-down of a test, whichever failed decides."""
+    def add_phase(self, test_id: str, outcome: str, seconds: float, *, is_exact: bool, skip_reason: str = "") -> None:
+        """Note the set-up, the call or the tear-down of a test; the one that failed decides."""
         test = self.tests.setdefault(test_id, Result(test_id, is_exact=is_exact))
         test.seconds += seconds
         if outcome == "failed" or (outcome == "skipped" and test.outcome == "passed"):
-            test.outcome = outcome
+            test.outcome, test.skip_reason = outcome, skip_reason
 
 
 def write(path: Path, outcome: Outcome) -> None:
     """Write the results of a run."""
-    lines = [
-        {"id": test.id, "outcome": test.outcome, "seconds": round(test.seconds, 3), "exact": test.is_exact}
-        for test in outcome.tests.values()
-    ]
-    lines += [{"crash": crash} for crash in outcome.crashes]
+    lines = [asdict(test) for test in outcome.tests.values()] + [{"crash": crash} for crash in outcome.crashes]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -63,6 +60,5 @@ def read(path: Path) -> Outcome:
         if "crash" in entry:
             outcome.crashes.append(entry["crash"])
         else:
-            test = Result(entry["id"], entry["outcome"], entry["seconds"], entry["exact"])
-            outcome.tests[test.id] = test
+            outcome.tests[entry["id"]] = Result(**entry)
     return outcome

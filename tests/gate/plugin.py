@@ -33,7 +33,8 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         is_exact = "exact" in report.keywords
-        self._outcome.add_phase(report.nodeid, report.outcome, report.duration, is_exact=is_exact)
+        reason = str(report.longrepr) if report.skipped else ""
+        self._outcome.add_phase(report.nodeid, report.outcome, report.duration, is_exact=is_exact, skip_reason=reason)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:

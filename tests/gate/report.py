@@ -8,6 +8,7 @@ from tests.gate.lane import CHECKOUT
 from tests.gate.outcome import Outcome
 from tests.gate.run import LaneRun
 from tests.gate.verdict import Verdict
+from tests.missing_part import missing_lines
 
 SLOWEST = 20
 UNSTEADY_FILE = CHECKOUT / ".cache" / "unsteady.jsonl"
@@ -24,6 +25,8 @@ def report(runs: list[LaneRun], seed: int, *, is_all: bool, file: Path = UNSTEAD
         print(f"{test.seconds:8.1f} s  {test.id}")
     for run in runs:
         print(f"lane {run.name}: {len(run.outcome.tests)} tests in {run.seconds:.0f} s")
+    for line in missing_lines(test.skip_reason for test in total.tests.values()):
+        print(line)
     for test in verdict.quarantined:
         print(f"quarantined: {test.id}")
     for test in verdict.unsteady:
