@@ -27,10 +27,11 @@ def _no_lines_of_other_tests(request: pytest.FixtureRequest) -> Iterator[None]:
     if "caplog" not in request.fixturenames or any("broker" in name for name in request.fixturenames):
         yield
         return
-    others = {thread.ident for thread in threading.enumerate() if thread.name == "tailrace-broker"}
+    others = [thread for thread in threading.enumerate() if thread.name == "tailrace-broker"]
 
     def is_own(record: logging.LogRecord) -> bool:
-        return record.thread not in others
+        # Threads that have ended leave their numbers to new ones.
+        return not any(thread.ident == record.thread and thread.is_alive() for thread in others)
 
     handler = request.getfixturevalue("caplog").handler
     handler.addFilter(is_own)
