@@ -9,7 +9,7 @@ from tests.faults.broker_process import BrokerProcess
 from tests.faults.kill_load import Numbered, encode
 from tests.faults.kill_loop import BROKER_OPTIONS, Check, Loop, LoopFailure, Progress
 
-pytestmark = pytest.mark.exact
+pytestmark = [pytest.mark.exact, pytest.mark.slow]
 
 PLACE = ("topic", 0)
 

@@ -19,6 +19,8 @@ from tailrace.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 require_spark()
 FLOW = """
 name: copied

@@ -41,6 +41,7 @@ CLIENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", CLIENTS)
 @pytest.mark.parametrize(
     "mechanism",
