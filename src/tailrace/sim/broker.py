@@ -122,7 +122,7 @@ class SimBroker:
 
     def _end(self, process: Process, *, is_power_loss: bool) -> None:
         process.life = Life.DEAD
-        process.held.clear()
+        process.ready.clear()
         if process is not self.process:
             return
         self.process = self.broker = None

@@ -1,8 +1,9 @@
-"""An event loop without a clock, sockets or threads, in which time advances when no step is ready.
+"""An event loop without a clock, sockets or threads, in which time advances from one event to the next.
 
-It behaves like asyncio's loop, so brokers and clients run on it unchanged. Steps run in the order in which they were
-scheduled, each a few microseconds after the previous one. Work for threads runs in one step at a time chosen by the
-seed. Nothing depends on the machine, so one seed gives one sequence of steps, which `digest` identifies.
+It behaves like asyncio's loop, so brokers and clients run on it unchanged. Each program has a processor of its own: its
+steps run in the order in which they were scheduled, each takes a time that the seed draws, and meanwhile other programs
+go on. Work for threads runs in one step at a time chosen by the seed, beside the steps of its program. Nothing depends
+on the machine, so one seed gives one sequence of steps, which `digest` identifies.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import heapq
 import itertools
 from array import array
 from asyncio import events
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -27,7 +28,8 @@ from tailrace.storage.memory_fs import Crash
 T = TypeVar("T")
 
 START_S = 1_000.0
-_STEP_S = 0.000_005  # the duration of a step, so that time passes even without waiting
+_STEP_S_MIN = 0.000_005  # so that time passes even without waiting
+_STEP_S_MAX = (_STEP_S_MIN, 0.000_05, 0.000_5, 0.002)
 _QUICK_WORK_S = (0.000_05, 0.002)
 _SLOW_WORK_S = (0.005, 0.25)
 _SLOW_SHARE = 0.05
@@ -42,16 +44,15 @@ class Stuck(Exception):
 
 
 class _Handle(asyncio.Handle):
-    __slots__ = ("process",)
+    __slots__ = ()
 
     def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context) -> None:
         # Not asyncio's constructor, which reads the loop's debug flag at each step.
         _fill(self, callback, args, loop, context)
-        self.process = context.get(PROCESS)
 
 
 class _Timer(asyncio.TimerHandle):
-    __slots__ = ("process",)
+    __slots__ = ("is_thread", "process")
 
     def __init__(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context
@@ -59,7 +60,8 @@ class _Timer(asyncio.TimerHandle):
         _fill(self, callback, args, loop, context)
         self._when = when
         self._scheduled = False
-        self.process = context.get(PROCESS)
+        self.process: Process | None = context.get(PROCESS)
+        self.is_thread = False
 
 
 def _fill(handle: Any, callback: object, args: tuple[Any, ...], loop: object, context: Context) -> None:
@@ -105,8 +107,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.step_count = 0
         self.limit_s = float("inf")
         self._now_s = START_S
-        self._ready: deque[_Handle | _Timer] = deque()
-        self._timers: list[tuple[float, int, _Timer]] = []
+        self._world = Process("-", "")  # of the steps that belong to no program
+        self._world.step_ratio = 1.0
+        self._agenda: list[tuple[float, int, _Timer | Process]] = []  # timers, and the next steps of programs
         self._numbers = itertools.count()
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_max = _TASKS_MIN
@@ -149,49 +152,78 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(None)
 
     def _step(self) -> None:
-        if not self._ready:
-            self._pass_time()
-        handle: Any = self._ready.popleft()
-        if handle._cancelled:
-            return
-        process: Process | None = handle.process
-        if process is not None and process.life is not Life.RUNNING:
-            if process.life is Life.PAUSED:
-                process.held.append(handle)
-            return
-        self._now_s += _STEP_S
-        self.step_count += 1
-        self.note(process.name if process is not None else "-", _name(handle._callback))
-        self._run(handle)
-        if self.after_step is not None:
-            self.after_step(process)
-        while self._timers and self._timers[0][0] <= self._now_s:
-            self._ready.append(heapq.heappop(self._timers)[2])
+        if not self._agenda:
+            raise Stuck("no step is left to run")
+        when_s, _, due = heapq.heappop(self._agenda)
+        if when_s > self._now_s:
+            self._now_s = when_s
+            if when_s > self.limit_s:
+                raise Stuck(f"{when_s - START_S:.0f} s have passed")
+        if isinstance(due, Process):
+            due.is_scheduled = False
+            self._run_next(due)
+        elif not due.cancelled():
+            self._ring(due)
 
-    def _run(self, handle: Any) -> None:
+    def _ring(self, timer: _Timer) -> None:
+        """Run a timer now if its program is idle, or after the steps that are ready."""
+        process = timer.process or self._world
+        if timer.is_thread and process.life is Life.RUNNING:
+            self._run(timer, process)
+            return
+        process.ready.append(timer)
+        if not process.is_scheduled:
+            if process.free_at_s <= self._now_s:
+                self._run_next(process)
+            else:
+                self._schedule(process)
+
+    def _run_next(self, process: Process) -> None:
+        """Run the next step of a program. The steps of a paused program stay, those of a dead one never run."""
+        if process.life is not Life.RUNNING:
+            if process.life is Life.DEAD:
+                process.ready.clear()
+            return
+        ready = process.ready
+        while ready:
+            handle = ready.popleft()
+            if not handle._cancelled:
+                process.is_scheduled = True  # what the step schedules runs after it
+                process.free_at_s = self._now_s + _STEP_S_MIN * self._ratio(process) ** self.random.random()
+                self._run(handle, process)
+                process.is_scheduled = False
+                break
+        if ready:
+            self._schedule(process)
+
+    def _ratio(self, process: Process) -> float:
+        """Return the ratio of the longest and the shortest step of a program, which the seed draws."""
+        if process.step_ratio is None:
+            process.step_ratio = self.random.choice(_STEP_S_MAX) / _STEP_S_MIN
+        return process.step_ratio
+
+    def _schedule(self, process: Process) -> None:
+        process.is_scheduled = True
+        when_s = process.free_at_s if process.free_at_s > self._now_s else self._now_s
+        heapq.heappush(self._agenda, (when_s, next(self._numbers), process))
+
+    def _run(self, handle: Any, process: Process) -> None:
+        self.step_count += 1
+        self.note(process.name, _name(handle._callback))
         try:
             handle._context.run(handle._callback, *handle._args)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
             self.call_exception_handler({"message": "a step failed", "exception": error, "handle": handle})
-
-    def _pass_time(self) -> None:
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        if not self._timers:
-            raise Stuck("no step is left to run")
-        when_s, _, timer = heapq.heappop(self._timers)
-        self._now_s = max(self._now_s, when_s)
-        if self._now_s > self.limit_s:
-            raise Stuck(f"{self._now_s - START_S:.0f} s have passed")
-        self._ready.append(timer)
+        if self.after_step is not None:
+            self.after_step(None if process is self._world else process)
 
     def resume(self, process: Process) -> None:
         """Resume a paused program with the steps that it missed."""
         process.life = Life.RUNNING
-        self._ready.extend(process.held)  # type: ignore[arg-type]
-        process.held = []
+        if process.ready and not process.is_scheduled:
+            self._schedule(process)
 
     def stop(self) -> None:
         raise NotImplementedError("a simulation ends with its main task")
@@ -211,8 +243,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             _end_coroutine(task.get_coro())
         self._tasks.clear()
-        self._ready.clear()
-        self._timers.clear()
+        self._agenda.clear()
 
     # --- steps and tasks
 
@@ -220,9 +251,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._now_s
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
-        handle = _Handle(callback, args, self, copy_context() if context is None else context)
+        if context is None:
+            context = copy_context()
+        handle = _Handle(callback, args, self, context)
         if not self._is_closed:
-            self._ready.append(handle)
+            process = context.get(PROCESS) or self._world
+            process.ready.append(handle)
+            if not process.is_scheduled:
+                self._schedule(process)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -241,7 +277,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
         if not self._is_closed:
-            heapq.heappush(self._timers, (when, next(self._numbers), timer))
+            heapq.heappush(self._agenda, (when, next(self._numbers), timer))
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -281,7 +317,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             begins_s = max(begins_s, self._free_at_s.get(executor, 0.0))
             self._free_at_s[executor] = begins_s + takes_s
         done: asyncio.Future[T] = self.create_future()
-        self.call_at(begins_s + takes_s * self.random.random(), self._work, done, begins_s + takes_s, func, args)
+        ends_s = begins_s + takes_s
+        work: Any = self.call_at(begins_s + takes_s * self.random.random(), self._work, done, ends_s, func, args)
+        work.is_thread = True
         return done
 
     def _work(self, done: "asyncio.Future[T]", ends_s: float, func: Callable[..., T], args: tuple[Any, ...]) -> None:

@@ -5,6 +5,7 @@ of the event loop. The steps of a killed program never run, and those of a pause
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine
 from contextvars import Context, ContextVar, copy_context
 from enum import Enum
@@ -26,7 +27,10 @@ class Process:
         self.name = name
         self.host = host
         self.life = Life.RUNNING
-        self.held: list[asyncio.Handle] = []
+        self.ready: deque[asyncio.Handle] = deque()  # the next steps, in their order
+        self.is_scheduled = False
+        self.free_at_s = 0.0  # the end of the current step
+        self.step_ratio: float | None = None  # of the longest and the shortest step; the loop draws it
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
 
