@@ -9,6 +9,7 @@ from tailrace.sim.world import Client, World
 
 Fault = Callable[[], None]
 _QUIET_S = 0.3  # time for the first records to get through
+_LOSS_SHARES = (0.05, 0.2, 0.5)
 
 
 class Faults:
@@ -48,6 +49,10 @@ class Faults:
             self.cut_client,
             self.reset_connection,
             self.swallow_connection,
+            self.lose_replies,
+            self.lose_replies,
+            self.hold_requests,
+            self.hold_requests,
             self.kill_client,
             self.pause_client,
             self.shift_clock,
@@ -104,7 +109,7 @@ class Faults:
         self._pause(self._broker())
 
     def _pause(self, broker: SimBroker) -> None:
-        seconds = self._world.random.choice(self.lengths_s)
+        seconds = self._length_s()
         self._world.note(f"{broker.host} is paused for {seconds:g} s")
         broker.pause()
         self._later(seconds, broker.resume)
@@ -136,7 +141,7 @@ class Faults:
     def _cut(self, one: str, other: str) -> None:
         random, network = self._world.random, self._world.loop.network
         directions = random.choice([[(one, other)], [(other, one)], [(one, other), (other, one)]])
-        seconds = random.choice(self.lengths_s)
+        seconds = self._length_s()
         for source, target in directions:
             self._world.note(f"nothing gets from {source} to {target} for {seconds:g} s")
             network.cut(source, target)
@@ -154,6 +159,27 @@ class Faults:
             self._world.note(f"the connection of {transport.local[0]} and {transport.remote[0]} goes silent")
             transport.swallow()
 
+    def lose_replies(self) -> None:
+        """Break the connections of a client in place of replies, again and again."""
+        random, network = self._world.random, self._world.loop.network
+        client, share, seconds = random.choice(self._world.clients).host, random.choice(_LOSS_SHARES), self._length_s()
+        self._world.note(f"{client} loses {share:.0%} of all replies for {seconds:g} s")
+        for broker in self._world.brokers:
+            network.lose(broker.host, client, share)
+            self._later(seconds, lambda source=broker.host: network.lose(source, client, 0.0))  # type: ignore[misc]
+
+    def hold_requests(self) -> None:
+        """Hold what a client sends on one connection, and deliver it late, perhaps after the client gave it up."""
+        clients = {client.host for client in self._world.clients}
+        found = [each for each in self._world.loop.network.transports if each.local[0] in clients]
+        if found:
+            transport, seconds = self._world.random.choice(found), self._length_s()
+            self._world.note(f"what {transport.local} sends to {transport.remote[0]} is held for {seconds:g} s")
+            transport.hold(seconds)
+
+    def _length_s(self) -> float:
+        return self._world.random.choice(self.lengths_s)
+
     # --- clients
 
     def kill_client(self) -> None:
@@ -164,7 +190,7 @@ class Faults:
             client.start()
 
     def pause_client(self) -> None:
-        client, seconds = self._client(), self._world.random.choice(self.lengths_s)
+        client, seconds = self._client(), self._length_s()
         if client is not None:
             process = client.process
             self._world.note(f"{process.name} is paused for {seconds:g} s")

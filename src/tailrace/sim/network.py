@@ -1,7 +1,7 @@
 """The network between simulated programs: listeners, links that can be cut in either direction, and latency.
 
 Connections behave like TCP: bytes arrive in order or not at all, a cut only delays them, and a killed program resets
-its connections if the link is up. There is no order between different connections.
+or finishes its connections. There is no order between different connections.
 """
 
 import asyncio
@@ -69,6 +69,7 @@ class Network:
         self.loop = loop
         self.random = random
         self.slow_share = 0.01  # of messages, delayed so much that others overtake them
+        self._loss_shares: dict[tuple[str, str], float] = {}
         self.transports: dict[SimTransport, None] = {}
         self._listeners: dict[Address, Listener] = {}
         self._ports: dict[str, int] = {}
@@ -90,7 +91,17 @@ class Network:
     def mend_all(self) -> None:
         """Mend every link."""
         self._cuts.clear()
+        self._loss_shares.clear()
         self._retry()
+
+    def lose(self, source: str, target: str, share: float) -> None:
+        """Break connections in place of a share of the deliveries from one host to the other, from now on."""
+        self._loss_shares[source, target] = share
+
+    def loses(self, source: str, target: str) -> bool:
+        """Return whether a connection between these hosts breaks in place of the delivery of some data."""
+        share = self._loss_shares.get((source, target), 0.0)
+        return share > 0 and self.random.random() < share
 
     def power_off(self, host: str) -> None:
         """Turn a host off without notice; its peers get resets when they send after it is back."""

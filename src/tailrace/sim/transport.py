@@ -3,6 +3,9 @@
 Each end has a queue of pieces for the other. A piece is delivered at its time if the link is up, in a step of the
 receiving program. A program that does not read, or is paused, leaves the rest in the queue; what exceeds the kernel's
 buffer counts as the sender's write buffer.
+
+A program that aborts a connection or dies leaves what its kernel had taken. Either that still arrives, however late, or
+a reset overtakes it.
 """
 
 import asyncio
@@ -21,6 +24,9 @@ _KERNEL_BYTES = 256 * 1024
 _WRITE_HIGH_BYTES = 64 * 1024
 _SPLIT_SHARE = 0.1
 _SPLIT_S_MAX = 0.005
+_TOGETHER_SHARE = 0.7  # of data behind delayed data, which arrives together with it
+_GREETING_COUNT = 2  # deliveries before a connection may break: the reply with the API versions has arrived
+_OVERTAKE_SHARE = 0.5  # of resets, which arrive before the data that was sent before them
 _FINISH = b""  # sent last by a peer that writes no more
 _RESET = ConnectionResetError(104, "Connection reset by peer")
 
@@ -33,6 +39,8 @@ class Wire(Protocol):
     loop: Any
 
     def is_open(self, source: str, target: str) -> bool: ...
+
+    def loses(self, source: str, target: str) -> bool: ...
 
     def arrival_s(self) -> float: ...
 
@@ -63,6 +71,8 @@ class SimTransport(asyncio.Transport):
         self._outgoing: deque[tuple[float, bytes]] = deque()
         self._outgoing_bytes = 0
         self._last_arrival_s = 0.0
+        self._held_until_s = 0.0
+        self._delivery_count = 0
         self._high_bytes = _WRITE_HIGH_BYTES
         self._is_writing_paused = False
         self._is_reading = True
@@ -144,21 +154,16 @@ class SimTransport(asyncio.Transport):
         if self._is_gone:
             return
         self._is_closing = True
-        self._drop_outgoing()
-        self._reset_peer()
+        self._leave()
         self._soon(self._lose, None)
 
     # --- faults
 
     def die(self) -> None:
         """End this side because its program died: the kernel closes the connection or resets it."""
-        if self._wire.random.random() < 0.5:
-            self._send(_FINISH)
-            self._end(keeps_outgoing=True)
-            self.pump()
-        else:
-            self._end()
-            self._reset_peer()
+        self._leave()
+        self._end(keeps_outgoing=True)
+        self.pump()
 
     def vanish(self) -> None:
         """End this side without notice, because its host is off."""
@@ -173,6 +178,10 @@ class SimTransport(asyncio.Transport):
         """Drop all data in both directions from now on, without notice."""
         self._is_black_hole = self.peer._is_black_hole = True
 
+    def hold(self, for_s: float) -> None:
+        """Deliver nothing to the peer for a time, also if this side is gone meanwhile."""
+        self._held_until_s = self._wire.loop.time() + for_s
+
     # --- delivery to the peer
 
     def _split(self, data: bytes) -> list[bytes]:
@@ -185,7 +194,9 @@ class SimTransport(asyncio.Transport):
     def _send(self, piece: bytes) -> None:
         arrival_s = self._wire.arrival_s()
         if self._outgoing:
-            arrival_s = max(arrival_s, self._last_arrival_s + self._wire.random.uniform(0, _SPLIT_S_MAX))
+            is_together = self._wire.random.random() < _TOGETHER_SHARE
+            later_s = 0.0 if is_together else self._wire.random.uniform(0, _SPLIT_S_MAX)
+            arrival_s = max(arrival_s, self._last_arrival_s + later_s)
         self._last_arrival_s = max(arrival_s, self._last_arrival_s)
         self._outgoing.append((self._last_arrival_s, piece))
         self._outgoing_bytes += len(piece)
@@ -205,17 +216,30 @@ class SimTransport(asyncio.Transport):
         self._is_pumping = False
         if not self._outgoing or self._is_black_hole:
             return
-        if not self._wire.is_open(self.local[0], self.remote[0]):
+        if self._held_until_s > self._wire.loop.time():
+            self._is_pumping = True
+            self._try_at(self._held_until_s)
+        elif not self._wire.is_open(self.local[0], self.remote[0]):
             self._is_pumping = True
             self._wire.wait_open(self.local[0], self.remote[0], lambda: self._try_at(0.0))
         elif self.peer._is_gone:
             self._drop_outgoing()
             self._wire.carry(self.remote[0], self.local[0], self._on_reset)
         elif self.peer._protocol is not None and self.peer._is_reading:
-            self._deliver()
+            self._delivery_count += 1
+            if self._delivery_count > _GREETING_COUNT and self._wire.loses(self.local[0], self.remote[0]):
+                self._break_instead()
+            else:
+                self._deliver()
+
+    def _break_instead(self) -> None:
+        """Break the connection in place of a delivery. The sender learns of it later."""
+        self._drop_outgoing()
+        self.peer._on_reset()
+        self._wire.carry(self.remote[0], self.local[0], self._on_reset)
 
     def _deliver(self) -> None:
-        _, piece = self._outgoing.popleft()
+        piece = self._take()
         rest = self.peer._receive(piece)
         self._outgoing_bytes -= len(piece) - len(rest)
         if rest:
@@ -223,13 +247,23 @@ class SimTransport(asyncio.Transport):
         self._drained()
         self.pump()
 
+    def _take(self) -> bytes:
+        """Take what has arrived by now, as one call of the kernel returns it. The end comes in a call of its own."""
+        _, piece = self._outgoing.popleft()
+        pieces, now_s = [piece], self._wire.loop.time()
+        while piece and self._outgoing and self._outgoing[0][0] <= now_s and self._outgoing[0][1]:
+            pieces.append(self._outgoing.popleft()[1])
+        return b"".join(pieces)
+
     def _drained(self) -> None:
         if self.get_write_buffer_size():
+            return
+        if self._is_gone:
             return
         if self._is_writing_paused:
             self._is_writing_paused = False
             self._soon(self._protocol.resume_writing)
-        if self._is_closing and not self._is_gone:
+        if self._is_closing:
             self._soon(self._lose, None)
 
     def _receive(self, piece: bytes) -> bytes:
@@ -253,6 +287,17 @@ class SimTransport(asyncio.Transport):
 
     # --- the end of a connection
 
+    def _leave(self) -> None:
+        """Leave what the kernel has taken to its fate: it arrives before the end, or a reset overtakes it."""
+        while self.get_write_buffer_size():
+            self._outgoing_bytes -= len(self._outgoing.pop()[1])
+        if self._wire.random.random() < _OVERTAKE_SHARE:
+            self._drop_outgoing()
+            self._reset_peer()
+        else:
+            self._send(_FINISH)
+            self.pump()
+
     def _reset_peer(self) -> None:
         self._wire.carry(self.local[0], self.remote[0], self.peer._on_reset)
 
@@ -263,7 +308,8 @@ class SimTransport(asyncio.Transport):
     def _lose(self, error: Exception | None) -> None:
         if self._is_gone:
             return
-        self._end(keeps_outgoing=self._is_closing and error is None)
+        is_overtaken = error is not None and self._wire.random.random() < _OVERTAKE_SHARE
+        self._end(keeps_outgoing=not is_overtaken)
         if self._protocol is not None:
             self._protocol.connection_lost(error)
 
