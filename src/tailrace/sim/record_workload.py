@@ -38,8 +38,10 @@ class Shape:
     producer: dict[str, SettingValue]
     consumer: dict[str, SettingValue]
     member: dict[str, SettingValue]
-    pause_s: float  # between two records of a producer, on average
+    pause_s: float  # between two bursts of a producer, on average
     pipeline_max: int
+    burst_max: int  # records that a producer sends without a pause
+    value_bytes: int
     producer_count: int = 2
     member_count: int = 2
     consumer_count: int = 1
@@ -112,9 +114,11 @@ class SendingClient:
         async with tailrace.aio.Producer(self._world.bootstrap, config=self._shape.producer) as producer:
             number = 0
             while not self._world.is_ending:
-                number += 1
-                partition = random.randrange(self._workload.partition_count)
-                await self._send(producer, name, f"{name}:{number}", partition, pending)
+                for _ in range(random.choice([1, self._shape.burst_max])):
+                    number += 1
+                    partition = random.randrange(self._workload.partition_count)
+                    value = f"{name}:{number}".ljust(self._shape.value_bytes, ".")
+                    await self._send(producer, name, value, partition, pending)
                 await asyncio.sleep(random.expovariate(1 / self._shape.pause_s))
                 if len(pending) >= self._shape.pipeline_max:
                     await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

@@ -116,7 +116,9 @@ class Simulation:
                 **client,
                 "delivery.timeout.ms": random.choice([40_000, 120_000]),
                 "linger.ms": random.choice([0, 5, 50]),
-                "max.in.flight.requests.per.connection": random.choice([1, 5]),
+                "max.in.flight.requests.per.connection": random.choice([1, 5, 5, 5]),
+                "batch.size": random.choice([1, 300, 16_384]),
+                "retry.backoff.ms": random.choice([1, 100]),
                 "compression.type": random.choice(["none", "none", "lz4"]),
             },
             consumer=reading,
@@ -128,6 +130,8 @@ class Simulation:
             },
             pause_s=random.choice([0.05, 0.2, 0.5]),
             pipeline_max=random.choice([1, 10, 50]),
+            burst_max=random.choice([1, 10, 50]),
+            value_bytes=random.choice([0, 100, 1_000]),
         )
 
     def broker_options(self) -> dict[str, str]:

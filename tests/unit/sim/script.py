@@ -29,7 +29,9 @@ class Scene(ClusterSimulation):
         self._script = script
 
     def choose_shape(self) -> Shape:
-        return replace(super().choose_shape(), partition_count=1, pause_s=0.05, pipeline_max=20)
+        shape = super().choose_shape()
+        producer = {**shape.producer, "max.in.flight.requests.per.connection": 5}
+        return replace(shape, partition_count=1, pause_s=0.05, pipeline_max=20, producer=producer, producer_count=2)
 
     def broker_options(self) -> dict[str, str]:
         slow = {"leader.imbalance.check.interval.seconds": "300", "replica.lag.time.max.ms": "4000"}
@@ -58,12 +60,12 @@ class Script(Faults):
     async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
         raise NotImplementedError
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool], *, look_s: float = 0.000_05) -> None:
         """Go on in the moment in which something becomes true, before anything that takes time."""
         for _ in range(_LOOKS_MAX):
             if condition():
                 return
-            await asyncio.sleep(0.000_05)
+            await asyncio.sleep(look_s)
         raise TimeoutError("what was waited for has not come")
 
     @property
@@ -121,10 +123,13 @@ class Fork(Script):
         for follower in (one, other):
             self.network.cut(leader.host, follower.host)
             self.network.cut(follower.host, leader.host)
-        await asyncio.sleep(2.5)
+        await self.until(lambda: self._end(leader) > max(self._end(one), self._end(other)))
         self.elect(one)
-        await asyncio.sleep(0.5)
+        await self.until(lambda: self._end(one) > self._end(leader), look_s=0.001)
         self.network.mend_all()
+
+    def _end(self, broker: SimBroker) -> int:
+        return self.replica(broker).log.log_end_offset
 
 
 class FullDisks(Script):
