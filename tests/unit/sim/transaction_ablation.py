@@ -93,3 +93,13 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "offsets count at once": offsets_count_at_once,
     "no fencing": no_fencing,
 }
+
+FOUND = {
+    "no check of the end": {"commit-after-fencing", "late-end", "torn-transaction"},
+    "no verification": {"hanging-transaction"},
+    "markers are forgotten": {"hanging-transaction", "torn-transaction"},
+    "no last stable offset": {"intermediate-read", "aborted-read", "precommitted-read"},
+    "offsets count at once": {"intermediate-read", "aborted-read", "missed"},
+    "no fencing": {"commit-after-fencing", "write-after-fencing"},
+}
+"""What a simulation without the safeguard finds, among others."""

@@ -1,0 +1,73 @@
+"""Safeguards of idempotent producers, each taken away by a patch, so that the simulator can show that it is needed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from tailrace.client.produce import sequence
+from tailrace.client.produce.batch import Batch
+from tailrace.client.produce.queue import Queue
+from tailrace.client.produce.sender import Sender
+from tailrace.runtime.partition import Partition
+from tailrace.storage.producer_state import ProducerState
+
+
+@contextmanager
+def batches_overtake() -> Iterator[None]:
+    """A batch leaves although an earlier one of its partition waits to be sent again, or was lost with a connection."""
+    with patch.object(Queue, "must_wait", lambda *_: False), patch.object(sequence, "REMEMBERED_BATCH_COUNT", 1_000):
+        yield
+
+
+@contextmanager
+def refused_is_not_written() -> Iterator[None]:
+    """A batch that is refused as out of order counts as not written, although a later one was acknowledged."""
+    with batches_overtake(), patch.object(sequence.PartitionSequence, "is_written", lambda *_: False):
+        yield
+
+
+@contextmanager
+def numbers_are_used_again() -> Iterator[None]:
+    """A number is given to other records after a refusal, although an attempt with it may have been written."""
+    with leader_validates_first(), patch.object(Batch, "may_be_written", property(lambda _: False)):
+        yield
+
+
+@contextmanager
+def doubtful_batches_are_split() -> Iterator[None]:
+    """A batch that is refused as too large is split, although an earlier attempt may have been written."""
+    settle = Sender._settle_error
+
+    def settle_error(sender: Sender, batch: Batch, error: Exception, **options: Any) -> bool:
+        unanswered, batch.unanswered_count = batch.unanswered_count, 0
+        try:
+            return settle(sender, batch, error, **options)
+        finally:
+            batch.unanswered_count = unanswered
+
+    with leader_validates_first(), patch.object(Sender, "_settle_error", settle_error):
+        yield
+
+
+@contextmanager
+def leader_validates_first() -> Iterator[None]:
+    """A leader validates a batch before it looks for a duplicate, as Kafka does. Alone, this loses nothing."""
+    with patch.object(Partition, "find_appended", lambda *_: None):
+        yield
+
+
+@contextmanager
+def no_duplicates_are_known() -> Iterator[None]:
+    """A leader recognises no repeated batch, and takes any number."""
+    with patch.object(ProducerState, "check", lambda *_, **__: None):
+        yield
+
+
+ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "batches overtake": batches_overtake,
+    "refused is not written": refused_is_not_written,
+    "numbers are used again": numbers_are_used_again,
+    "doubtful batches are split": doubtful_batches_are_split,
+    "no duplicates are known": no_duplicates_are_known,
+}
