@@ -10,7 +10,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo fetch test test-all test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lost-replies lint bench format docs clean
+.PHONY: help demo fetch test test-all test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lost-replies lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -55,6 +55,9 @@ simulate-transactions: $(VENV)/.dev ## clients that write in transactions, on on
 
 simulate-one: $(VENV)/.dev ## the same with one broker
 	$(BIN)/python -m tailrace.sim.simulate --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100)
+
+simulate-ablations: $(VENV)/.dev ## every safeguard taken away in turn, until the simulator notices; SEEDS (500) for each, ONLY="text" of its name
+	$(BIN)/python -m tests.faults.simulate_ablations --seed $(or $(SEED),1) --seeds $(or $(SEEDS),500) $(if $(ONLY),--only "$(ONLY)")
 
 fuzz: $(VENV)/.dev      ## a million mutated requests; CASES and SEED choose others
 	$(BIN)/python -m tests.faults.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))

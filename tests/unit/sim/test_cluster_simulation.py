@@ -2,6 +2,7 @@
 
 import pytest
 from tests.unit.sim.ablation import ABLATIONS, no_lease_after_the_wait
+from tests.unit.sim.produce_ablation import no_duplicates_are_known
 from tests.unit.sim.script import Fork, FullDisks, LateIsrChange, PausedLeader, Plain, Scene, TwoQuickElections
 
 from tailrace.sim.cluster import ClusterSimulation
@@ -50,3 +51,10 @@ def test_what_the_followers_have_may_be_acknowledged_without_the_lease() -> None
         outcome = Scene(1, PausedLeader).run()
     assert different, outcome.notes
     assert not outcome.problems, outcome.notes
+
+
+def test_a_batch_that_is_written_twice_is_found() -> None:
+    """Most seeds show it; `make simulate-ablations` looks for the rarer faults of producers in hundreds of seeds."""
+    with no_duplicates_are_known():
+        found = [problem for seed in range(1, 6) for problem in ClusterSimulation(seed).run().problems]
+    assert any(problem.startswith("duplicate in ") for problem in found), found
