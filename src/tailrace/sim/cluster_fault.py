@@ -14,13 +14,15 @@ from tailrace.sim.zookeeper import HOST, SimZookeeper
 
 _KIND_SHARE = 0.6  # the share of fault kinds that one seed uses
 _KINDS_MIN = 3
+_HOSTILE_LINKS_SHARE = 0.25  # of seeds in which little else happens than what links do to clients
 _QUICKLY_S = 0.03
 
 
 class ClusterFaults(Faults):
     """The faults of a single broker, and those of a cluster.
 
-    A seed uses only some kinds, so that these repeat and follow each other often.
+    A seed uses only some kinds, so that these repeat and follow each other often. In a share of the seeds the brokers
+    are left in peace, so that clients lose replies again and again while they have several requests in flight.
     """
 
     lengths_s = (0.1, 0.5, 1.5, 4.0)
@@ -42,6 +44,8 @@ class ClusterFaults(Faults):
         self._syncs = syncs
 
     def menu(self) -> list[Fault]:
+        if self._world.random.random() < _HOSTILE_LINKS_SHARE:
+            return [self.lose_replies, self.lose_replies, self.hold_requests, self.reset_connection, self.elect_another]
         several = [*super().menu(), self.kill_broker, self.stop_broker, self.cut_brokers, self.cut_brokers]
         several += [self.isolate_broker, self.cut_off_leader, self.cut_off_leader, self.pause_leader]
         several += [self.elect_another, self.elect_another, self.elect_two, self.elect_two]

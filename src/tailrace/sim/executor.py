@@ -25,3 +25,10 @@ class SimExecutor(Executor):
         except BaseException as error:
             done.set_exception(error)
         return done
+
+
+class OwnThread(SimExecutor):
+    """A thread of an application, which calls clients and does little else."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)

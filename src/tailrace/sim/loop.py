@@ -18,11 +18,12 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from hashlib import blake2b
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from tailrace.sim.executor import SimExecutor
+from tailrace.sim.executor import OwnThread, SimExecutor
 from tailrace.sim.network import Network
 from tailrace.sim.process import PROCESS, Life, Process
+from tailrace.sim.thread import SimThread
 from tailrace.storage.memory_fs import Crash
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ T = TypeVar("T")
 START_S = 1_000.0
 _STEP_S_MIN = 0.000_005  # so that time passes even without waiting
 _STEP_S_MAX = (_STEP_S_MIN, 0.000_05, 0.000_5, 0.002)
+_WAKE_S = (0.000_005, 0.000_5)
+_CALL_S = (0.000_005, 0.000_1)  # of an application's call of a client
 _QUICK_WORK_S = (0.000_05, 0.002)
 _SLOW_WORK_S = (0.005, 0.25)
 _SLOW_SHARE = 0.05
@@ -113,6 +116,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._numbers = itertools.count()
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_max = _TASKS_MIN
+        self._threads: dict[SimThread, None] = {}
         self._free_at_s: dict[Executor, float] = {}
         self._digest = blake2b(digest_size=16)
         self._times = array("d")  # of steps that are not in the digest yet
@@ -242,7 +246,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         for task in [task for task in self._tasks if not task.done()]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             _end_coroutine(task.get_coro())
+        for thread in list(self._threads):
+            thread.end()
         self._tasks.clear()
+        self._threads.clear()
         self._agenda.clear()
 
     # --- steps and tasks
@@ -311,27 +318,49 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
-        takes_s = self.random.uniform(*(_SLOW_WORK_S if self.random.random() < _SLOW_SHARE else _QUICK_WORK_S))
+        takes_s = self.random.uniform(*self._range_s(executor))
         begins_s = self._now_s
         if isinstance(executor, SimExecutor) and executor.thread_count_max == 1:
             begins_s = max(begins_s, self._free_at_s.get(executor, 0.0))
             self._free_at_s[executor] = begins_s + takes_s
         done: asyncio.Future[T] = self.create_future()
-        ends_s = begins_s + takes_s
-        work: Any = self.call_at(begins_s + takes_s * self.random.random(), self._work, done, ends_s, func, args)
-        work.is_thread = True
+        runs_s, ends_s = begins_s + takes_s * self.random.random(), begins_s + takes_s
+        self.call_thread_at(runs_s, self._work, done, ends_s, func, args, context=copy_context())
         return done
 
+    def _range_s(self, executor: Executor | None) -> tuple[float, float]:
+        if isinstance(executor, OwnThread):
+            return _CALL_S
+        return _SLOW_WORK_S if self.random.random() < _SLOW_SHARE else _QUICK_WORK_S
+
     def _work(self, done: "asyncio.Future[T]", ends_s: float, func: Callable[..., T], args: tuple[Any, ...]) -> None:
-        """Run the work in one step, and deliver its result later."""
+        """Run the work in one step, or in several if it waits, and deliver its result later."""
         if done.cancelled():
             return
-        try:
-            result = func(*args)
-        except BaseException as error:  # like that of a thread, it is delivered to the waiter
-            self.call_at(ends_s, _settle, done, None, error)
-        else:
-            self.call_at(ends_s, _settle, done, result, None)
+
+        def work() -> None:
+            try:
+                result, error = func(*args), None
+            except BaseException as raised:  # like that of a thread, it is delivered to the waiter
+                result, error = None, raised
+            self._threads.pop(thread, None)
+            self.call_at(max(ends_s, self._now_s), _settle, done, result, error)
+
+        thread = SimThread(self, work)
+        self._threads[thread] = None
+        thread.switch()
+
+    def call_thread_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context
+    ) -> asyncio.TimerHandle:
+        """Run a step of a thread, which does not wait for the steps of its program."""
+        timer: Any = self.call_at(when, callback, *args, context=context)
+        timer.is_thread = True
+        return cast("asyncio.TimerHandle", timer)
+
+    def wake_s(self) -> float:
+        """Return the time at which a thread that is woken now goes on."""
+        return self._now_s + self.random.uniform(*_WAKE_S)
 
     # --- the network
 

@@ -20,6 +20,7 @@ from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError
 from tailrace.records.record import read_records
+from tailrace.sim.face import SimConsumer, SimProducer, open_consumer, open_producer
 from tailrace.sim.history import Pending
 from tailrace.sim.workload import FAILURES, TRY_AGAIN_S, keep_trying, partition_name
 from tailrace.sim.world import ACKNOWLEDGED, Program, World
@@ -111,12 +112,15 @@ class SendingClient:
     async def _run(self, name: str) -> None:
         random = Random(f"{name} {self._world.seed}")
         pending: set[asyncio.Task[None]] = set()
-        async with tailrace.aio.Producer(self._world.bootstrap, config=self._shape.producer) as producer:
+        async with open_producer(self._world, name, self._shape.producer) as producer:
             number = 0
             while not self._world.is_ending:
-                for _ in range(random.choice([1, self._shape.burst_max])):
+                count, goes_to_one = random.choice([1, self._shape.burst_max]), random.random() < 0.5
+                partition = random.randrange(self._workload.partition_count)
+                for _ in range(count):
                     number += 1
-                    partition = random.randrange(self._workload.partition_count)
+                    if not goes_to_one:
+                        partition = random.randrange(self._workload.partition_count)
                     value = f"{name}:{number}".ljust(self._shape.value_bytes, ".")
                     await self._send(producer, name, value, partition, pending)
                 await asyncio.sleep(random.expovariate(1 / self._shape.pause_s))
@@ -126,7 +130,7 @@ class SendingClient:
                 await asyncio.wait(pending)
 
     async def _send(
-        self, producer: tailrace.aio.Producer, name: str, value: str, partition: int, pending: set[asyncio.Task[None]]
+        self, producer: SimProducer, name: str, value: str, partition: int, pending: set[asyncio.Task[None]]
     ) -> None:
         place = partition_name((self._shape.topic, partition))
         operation = self._world.recorder.invoke(name, "send", partition=place, value=value)
@@ -163,7 +167,7 @@ class ReadingClient:
     async def _run(self, name: str) -> None:
         random = Random(f"{name} {self._world.seed}")
         topic, count = self._shape.topic, self._shape.partition_count
-        consumer = tailrace.aio.Consumer(self._world.bootstrap, config=self._shape.consumer)
+        consumer = open_consumer(self._world, name, self._shape.consumer)
         async with consumer.assign([(topic, partition, "earliest") for partition in range(count)]):
             while not self._world.is_ending:
                 if random.random() < 0.01:
@@ -187,7 +191,7 @@ class Member:
 
     async def _run(self, name: str) -> None:
         random = Random(f"{name} {self._world.seed}")
-        consumer = tailrace.aio.Consumer(self._world.bootstrap, config={**self._shape.member, "group.id": GROUP})
+        consumer = open_consumer(self._world, name, {**self._shape.member, "group.id": GROUP})
 
         def moved(partitions: list[TopicPartition]) -> None:
             self._world.recorder.invoke(name, "assign", partitions=[partition_name(each) for each in partitions]).ok()
@@ -195,7 +199,7 @@ class Member:
         async with consumer.subscribe(self._shape.topic, on_assigned=moved, on_revoked=moved, on_lost=moved):
             await self._read(name, consumer, random)
 
-    async def _read(self, name: str, consumer: tailrace.aio.Consumer, random: Random) -> None:
+    async def _read(self, name: str, consumer: SimConsumer, random: Random) -> None:
         while not self._world.is_ending:
             records = await poll(self._world, name, consumer)
             if records and random.random() < 0.7:
@@ -204,7 +208,7 @@ class Member:
                 await self._look(name, consumer)
             await asyncio.sleep(random.uniform(0, 0.2))
 
-    async def _commit(self, name: str, consumer: tailrace.aio.Consumer, records: Sequence[ConsumerRecord]) -> None:
+    async def _commit(self, name: str, consumer: SimConsumer, records: Sequence[ConsumerRecord]) -> None:
         offsets = {(record.topic, record.partition): record.offset + 1 for record in records}
         named = {partition_name(target): offset for target, offset in offsets.items()}
         operation = self._world.recorder.invoke(name, "commit", group=GROUP, offsets=named)
@@ -215,7 +219,7 @@ class Member:
         else:
             operation.ok()
 
-    async def _look(self, name: str, consumer: tailrace.aio.Consumer) -> None:
+    async def _look(self, name: str, consumer: SimConsumer) -> None:
         operation = self._world.recorder.invoke(name, "committed", group=GROUP)
         try:
             found = await consumer.committed()
@@ -225,7 +229,7 @@ class Member:
             operation.ok(offsets={partition_name(each): value.offset for each, value in found.items() if value})
 
 
-async def poll(world: World, name: str, consumer: tailrace.aio.Consumer, **asked: object) -> list[ConsumerRecord]:
+async def poll(world: World, name: str, consumer: SimConsumer, **asked: object) -> list[ConsumerRecord]:
     """Poll once and record it. Return no records after an error."""
     operation = world.recorder.invoke(name, "poll", **asked)
     try:

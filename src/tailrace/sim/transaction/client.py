@@ -8,11 +8,11 @@ import asyncio
 from dataclasses import dataclass
 from random import Random
 
-import tailrace.aio
 from tailrace.client.error import CommitFailed, TransactionFailed
 from tailrace.client.fetch.record import ConsumerRecord
 from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
+from tailrace.sim.face import SimConsumer, open_consumer
 from tailrace.sim.record_workload import poll
 from tailrace.sim.transaction.producer import RecordedProducer
 from tailrace.sim.workload import keep_trying, partition_name
@@ -90,7 +90,7 @@ class Teller(TransactionalClient):
 
     async def live(self, name: str, random: Random) -> None:
         places = [(self.shape.target, partition, "earliest") for partition in range(self.shape.partition_count)]
-        consumer = tailrace.aio.Consumer(self.world.bootstrap, config=self.shape.consumer)
+        consumer = open_consumer(self.world, name, self.shape.consumer)
         async with self.producer(name) as producer, consumer.assign(places):
             await producer.init()
             while self.goes_on(random):
@@ -100,9 +100,7 @@ class Teller(TransactionalClient):
                     await producer.abort()
                 await asyncio.sleep(random.expovariate(1 / self.shape.pause_s))
 
-    async def _tell(
-        self, producer: RecordedProducer, consumer: tailrace.aio.Consumer, name: str, random: Random
-    ) -> None:
+    async def _tell(self, producer: RecordedProducer, consumer: SimConsumer, name: str, random: Random) -> None:
         transaction = await producer.begin()
         for number in range(random.randint(1, _VALUES_MAX)):
             partition = random.randrange(self.shape.partition_count)
@@ -117,7 +115,7 @@ class Copier(TransactionalClient):
     """Writes a value for each record that it reads as a group member, and commits both together."""
 
     async def live(self, name: str, random: Random) -> None:
-        consumer = tailrace.aio.Consumer(self.world.bootstrap, config={**self.shape.member, "group.id": GROUP})
+        consumer = open_consumer(self.world, name, {**self.shape.member, "group.id": GROUP})
 
         def moved(partitions: list[TopicPartition]) -> None:
             self._move(name, partitions)
@@ -133,7 +131,7 @@ class Copier(TransactionalClient):
     async def _copy(
         self,
         producer: RecordedProducer,
-        consumer: tailrace.aio.Consumer,
+        consumer: SimConsumer,
         records: list[ConsumerRecord],
         random: Random,
         name: str,
@@ -149,7 +147,7 @@ class Copier(TransactionalClient):
         await self._rewind(consumer, name)
 
     async def _transact(
-        self, producer: RecordedProducer, consumer: tailrace.aio.Consumer, records: list[ConsumerRecord], random: Random
+        self, producer: RecordedProducer, consumer: SimConsumer, records: list[ConsumerRecord], random: Random
     ) -> None:
         transaction = await producer.begin()
         for record in records:
@@ -161,7 +159,7 @@ class Copier(TransactionalClient):
         await producer.send_offsets(consumer, GROUP, offsets)
         await self.pause(random)
 
-    async def _rewind(self, consumer: tailrace.aio.Consumer, name: str) -> None:
+    async def _rewind(self, consumer: SimConsumer, name: str) -> None:
         """Seek back to the committed offsets."""
         found = await consumer.committed(consumer.assignment())
         self._move(name, list(found))

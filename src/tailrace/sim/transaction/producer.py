@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-import tailrace.aio
 from tailrace.client.error import RequestTimeout
 from tailrace.client.produce.delivery import RecordMetadata
 from tailrace.client.produce.sequence import NO_IDENTITY, Identity
 from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
+from tailrace.sim.face import SimConsumer, open_producer
 from tailrace.sim.history import Pending
 from tailrace.sim.workload import FAILURES, partition_name
 from tailrace.sim.world import ACKNOWLEDGED, World
@@ -24,7 +24,7 @@ class RecordedProducer:
 
     def __init__(self, world: World, name: str, transactional_id: str, settings: Mapping[str, SettingValue]) -> None:
         config = {**settings, "transactional.id": transactional_id}
-        self._producer = tailrace.aio.Producer(world.bootstrap, config=config)
+        self._producer: Any = open_producer(world, name, config)
         self._world = world
         self._name = name
         self._id = transactional_id
@@ -86,9 +86,7 @@ class RecordedProducer:
         operation.ok(offset=metadata.offset)
         return True
 
-    async def send_offsets(
-        self, consumer: tailrace.aio.Consumer, group: str, offsets: Mapping[TopicPartition, int]
-    ) -> None:
+    async def send_offsets(self, consumer: SimConsumer, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Add offsets of a group to the transaction."""
         named = {partition_name(target): offset for target, offset in offsets.items()}
         operation = self._note("offsets", transaction=self._transaction, group=group, offsets=named)

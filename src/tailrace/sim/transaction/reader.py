@@ -9,6 +9,7 @@ from tailrace.client.fetch.isolation import Isolation
 from tailrace.client.fetch.reader import Reader
 from tailrace.client.fetch.request import FetchOptions
 from tailrace.client.offset import EARLIEST, LATEST, find_offsets
+from tailrace.sim.face import open_consumer
 from tailrace.sim.history import READ_COMMITTED, READ_UNCOMMITTED
 from tailrace.sim.record_workload import fetched_records, poll
 from tailrace.sim.transaction.client import GROUP, TransactionShape
@@ -36,7 +37,7 @@ class Auditor:
         random = Random(f"{name} {self._world.seed}")
         topic, count = self._shape.target, self._shape.partition_count
         config = {**self._shape.consumer, "isolation.level": self._isolation}
-        consumer = tailrace.aio.Consumer(self._world.bootstrap, config=config)
+        consumer = open_consumer(self._world, name, config)
         async with consumer.assign([(topic, partition, "earliest") for partition in range(count)]):
             while not self._world.is_ending:
                 if random.random() < _SEEK_SHARE:
