@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tailrace.server.connection import Connection
+from tailrace.server.peer_state import PEER_STATE, PeerState
 
 _SPINS_MAX = 200
 _TURN_S = 0.001
@@ -21,7 +22,14 @@ class FakeTransport(asyncio.Transport):
     """A transport whose peer reads everything at once."""
 
     def __init__(self, connection: Connection, port: int = 50000) -> None:
-        super().__init__({"peername": ("127.0.0.1", port), "sockname": ("127.0.0.1", 9092), "socket": _Socket()})
+        super().__init__(
+            {
+                "peername": ("127.0.0.1", port),
+                "sockname": ("127.0.0.1", 9092),
+                "socket": _Socket(),
+                PEER_STATE: lambda: PeerState.PRESENT,
+            }
+        )
         self.sent = bytearray()
         self._connection = connection
         self._is_closing = False

@@ -80,6 +80,7 @@ class Line:
     principal = "User:ANONYMOUS"
     client_software = ""
     reply_bytes_max = 2**31 - 1
+    is_abandoned = False
 
     def note_once(self, text: str) -> None:
         pass

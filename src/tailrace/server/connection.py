@@ -6,7 +6,8 @@ asyncio callbacks only split the stream into frames and enforce the bounds; `run
 
 A request that has begun is always completed, even if its client disconnects, because other clients
 see its effects; only its waits are cut short. Requests that arrived before the client closed its
-side are served too: a producer without acks may close right after its last send.
+side are served too: a producer without acks may close right after its last send. Handlers for which
+a late request does harm check `is_abandoned`.
 """
 
 import asyncio
@@ -106,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pause: Pause | None = None  # until a request has been served without one
         self._arrived_at = 0.0
         self._last_words: str | None = None
+        self._has_client_ended = False
 
     # --- asyncio callbacks
 
@@ -138,11 +140,13 @@ class Connection(asyncio.BufferedProtocol):
             self._keep_bounds()
 
     def eof_received(self) -> bool:
+        self._has_client_ended = True
         self._end_after_queue("")
         # The client may still read the replies to what it sent before. TLS has no half-closed connections.
         return not self.security_protocol.endswith("SSL")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._has_client_ended = True
         self._registry.forget(self)
         self._inbox.clear()
         self._frame_began_at = None
@@ -277,6 +281,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._ending is not None:
             interrupt()
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the client has closed its side or is gone, as far as the operating system knows.
+
+        What the client sent before that is read first, so the end may have arrived behind the current request.
+        """
+        if self._has_client_ended or self._transport.is_closing():
+            return True
+        return peer_state(self._transport) is not PeerState.PRESENT
+
     def note_once(self, text: str) -> None:
         """Log something unusual but harmless, once for each connection."""
         if text not in self._noted and len(self._noted) < NOTES_PER_CONNECTION_MAX:
@@ -370,7 +384,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._inbox or self._transport.is_closing():
             return False
-        state = peer_state(self._transport.get_extra_info("socket").fileno())
+        state = peer_state(self._transport)
         is_plain = not self.security_protocol.endswith("SSL")
         return state is PeerState.GONE or (state is PeerState.FINISHED and is_plain)
 

@@ -1,15 +1,19 @@
-"""Whether the client at the other end of a socket is still there, of a connection that is not being read."""
+"""Whether the client at the other end of a connection is still there, learned without reading from it."""
 
+import asyncio
 import select
 import sys
 import termios
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from fcntl import ioctl
 
 _CLOSED_ITS_SIDE = getattr(select, "POLLRDHUP", 0)  # Linux alone tells it without reading
 _LOST = select.POLLERR | select.POLLHUP
 _COUNT_BYTES = 4
+
+PEER_STATE = "peer_state"
+"""The extra information of a transport without a socket: a function that returns the `PeerState`."""
 
 
 class PeerState(Enum):
@@ -24,8 +28,12 @@ class PeerState(Enum):
     """The connection is lost."""
 
 
-def peer_state(descriptor: int) -> PeerState:
-    """Look at the socket of a client."""
+def peer_state(transport: asyncio.BaseTransport) -> PeerState:
+    """Look at the other end of a connection that is open at this end."""
+    look: Callable[[], PeerState] | None = transport.get_extra_info(PEER_STATE)
+    if look is not None:
+        return look()
+    descriptor = transport.get_extra_info("socket").fileno()
     return find_absent([descriptor]).get(descriptor, PeerState.PRESENT)
 
 

@@ -15,6 +15,7 @@ from contextvars import Context
 from random import Random
 from typing import Any, Protocol
 
+from tailrace.server.peer_state import PEER_STATE, PeerState
 from tailrace.sim.process import Process
 
 Address = tuple[str, int]
@@ -60,7 +61,7 @@ class SimTransport(asyncio.Transport):
     """One end of a connection, as asyncio passes it to a protocol."""
 
     def __init__(self, wire: Wire, local: Address, remote: Address) -> None:
-        super().__init__({"peername": remote, "sockname": local, "socket": SimSocket()})
+        super().__init__({"peername": remote, "sockname": local, "socket": SimSocket(), PEER_STATE: self._look_at_peer})
         self.local = local
         self.remote = remote
         self.process: Process | None = None
@@ -284,6 +285,23 @@ class SimTransport(asyncio.Transport):
             self._protocol.buffer_updated(size_bytes)
             piece = piece[size_bytes:]
         return piece
+
+    def _look_at_peer(self) -> PeerState:
+        """Return what this side's kernel knows of the peer: the end counts once it has arrived, read or not."""
+        if self._is_gone:
+            return PeerState.GONE
+        arrived = self.peer._arrived()
+        if _FINISH not in arrived:
+            return PeerState.PRESENT
+        return PeerState.FINISHED if arrived[0] == _FINISH else PeerState.ENDED
+
+    def _arrived(self) -> list[bytes]:
+        """Return the pieces that the peer's kernel has and the peer has not read."""
+        now_s = self._wire.loop.time()
+        is_held = self._is_black_hole or self._held_until_s > now_s
+        if is_held or not self._wire.is_open(self.local[0], self.remote[0]):
+            return []
+        return [piece for arrival_s, piece in self._outgoing if arrival_s <= now_s]
 
     # --- the end of a connection
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.sim.scene import Echo, play
 
+from tailrace.server.peer_state import PeerState, peer_state
 from tailrace.sim.network import Network
 from tailrace.sim.process import Life, Process
 
@@ -168,6 +169,32 @@ def test_what_was_sent_before_an_abort_arrives_unless_the_reset_overtakes_it() -
         return pair.there.received, type(lost)
 
     assert {play(scene(), seed=seed) for seed in range(20)} == {(b"hello", type(None)), (b"", ConnectionResetError)}
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_the_end_of_a_connection_is_seen_behind_what_was_sent_before(is_held: bool) -> None:
+    """A kernel knows that the peer has closed before the program has read everything; it knows nothing too early."""
+
+    async def scene() -> list[PeerState]:
+        pair = await Pair().connect()
+        pair.there.answers = False
+        pair.there.transport.pause_reading()
+        seen = [peer_state(pair.there.transport)]
+        if is_held:
+            pair.here.transport.hold(10.0)
+        pair.here.transport.write(b"hello")
+        pair.here.transport.close()
+        await asyncio.sleep(5)
+        seen.append(peer_state(pair.there.transport))
+        await asyncio.sleep(10)
+        seen.append(peer_state(pair.there.transport))
+        pair.there.transport.resume_reading()
+        await pair.there.lost
+        assert pair.there.received == b"hello"
+        return [*seen, peer_state(pair.there.transport)]
+
+    early = PeerState.PRESENT if is_held else PeerState.ENDED
+    assert play(scene()) == [PeerState.PRESENT, early, PeerState.ENDED, PeerState.GONE]
 
 
 def test_a_reader_that_pauses_holds_the_writer_back() -> None:

@@ -19,7 +19,7 @@ from tailrace.protocol.primitive import ZERO_UUID
 from tailrace.server.api import api
 from tailrace.server.commit_topic import find_commit_topic
 from tailrace.server.context import Operation, RequestContext, Resource
-from tailrace.server.group_caller import ask_coordinator, caller_of, check_group
+from tailrace.server.group_caller import ask_coordinator, caller_of, check_group, refuse_if_abandoned
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
@@ -60,6 +60,7 @@ async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> Of
     )
     caller = caller_of(ctx)
     try:
+        refuse_if_abandoned(ctx)
         response = await ask_coordinator(
             ctx,
             request.group_id,
@@ -122,6 +123,7 @@ async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> Of
     refused: list[OffsetDeleteResponseTopic] = []
     known = [part for topic in request.topics if (part := _deletable_part(ctx, topic, refused)) is not None]
     accepted = OffsetDeleteRequest(group_id=request.group_id, topics=known)
+    refuse_if_abandoned(ctx)
     response = await ask_coordinator(
         ctx,
         request.group_id,

@@ -14,7 +14,7 @@ from tailrace.runtime.transaction.guard import TransactionGuard
 from tailrace.server.api import api
 from tailrace.server.commit_topic import CommitTopic, find_commit_topic
 from tailrace.server.context import Operation, RequestContext, Resource
-from tailrace.server.group_caller import ask_coordinator, caller_of, check_group
+from tailrace.server.group_caller import ask_coordinator, caller_of, check_group, refuse_if_abandoned
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 6  # KIP-1319
 _FIRST_VERSION_THAT_ADDS = 5  # the first commit adds the group's offsets to the transaction (KIP-890)
@@ -68,7 +68,9 @@ async def _commit(
     )
     caller = caller_of(ctx)
     try:
+        refuse_if_abandoned(ctx)
         guard = await _guard(ctx, accepted)
+        refuse_if_abandoned(ctx)  # the transaction's coordinator may have taken its time
         return await ask_coordinator(
             ctx,
             request.group_id,

@@ -38,6 +38,7 @@ class Line:
         self.is_token_authenticated = False
         self.client_software = ""
         self.reply_bytes_max = 2**31 - 1
+        self.is_abandoned = False
         self.notes: list[str] = []
         self.pauses: list[Pause] = []
         self.interrupts: list[Callable[[], None]] = []

@@ -12,6 +12,9 @@ from tailrace.protocol.messages.group_offset import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
@@ -66,6 +69,23 @@ async def test_what_cannot_be_committed_is_told_by_partition() -> None:
         answer = await client.ask(OffsetCommitRequest(group_id="g", topics=by_id), 10)
         told = {(t.topic_id, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
         assert told == {(topic_id, 0): 0, (topic_id, 1): missing, (UUID(int=5), 0): ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+async def test_offsets_are_neither_committed_nor_deleted_for_a_client_that_has_left() -> None:
+    """It may have repeated the request on another connection, and have committed more since."""
+    async with coordinator() as client:
+        topic_id = await client.create("t", 1)
+        assert (await client.ask(commit("g", "t", topic_id, 9), 9)).topics[0].partitions[0].error_code == 0
+        client.line.is_abandoned = True
+        late = commit("g", "t", topic_id, 9)
+        late.topics[0].partitions[0].committed_offset = 0
+        refused = await client.ask(late, 9)
+        assert refused.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+        deletion = OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
+        assert (await client.ask(deletion, 0)).error_code == ErrorCode.REQUEST_TIMED_OUT
+        found = await client.ask(fetch_old(group_id="g"), 7)
+        assert found.topics[0].partitions[0].committed_offset == 1
 
 
 async def test_a_commit_that_is_refused_as_a_whole() -> None:

@@ -87,6 +87,17 @@ async def test_an_offset_counts_once_its_transaction_commits() -> None:
         assert (await committed(client), await committed(client, require_stable=True)) == (7, 7)
 
 
+async def test_a_commit_in_a_transaction_whose_client_has_left_is_refused() -> None:
+    """It may be late, and would replace what the client has put into the transaction since."""
+    async with coordinator() as client:
+        topic_id = await client.create("t", 1)
+        assert await commit_in_transaction(client, topic_id, 19) == 0
+        client.line.is_abandoned = True
+        assert await commit_in_transaction(client, topic_id, 5) == ErrorCode.REQUEST_TIMED_OUT
+        end(client, is_commit=True)
+        assert await committed(client) == 19
+
+
 @pytest.mark.parametrize("piece_bytes", ["200", "5242880"], ids=["in pieces", "at once"])
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
 async def test_a_restart_finds_what_is_pending(is_killed: bool, piece_bytes: str) -> None:
