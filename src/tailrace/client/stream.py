@@ -5,7 +5,9 @@ records are read; small frames arrive many at a time and are copied.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import cast
 
@@ -16,6 +18,7 @@ from tailrace.protocol.primitive import Buffer
 
 _LENGTH = Struct(">i")
 _GOODBYE_S = 1.0
+_DISCARD = Struct("ii").pack(1, 0)  # linger for no time: the connection is reset
 _TLS_STARTS = (0x1503, 0x1603)  # the first bytes of an alert and of a handshake
 
 
@@ -55,8 +58,14 @@ class Stream(asyncio.BufferedProtocol):
             await self._closed.wait()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once, and have the operating system discard what it has not sent yet.
+
+        Otherwise it would continue to send requests that the client has given up, and the broker might execute them
+        after their repetitions and after later requests.
+        """
         if self._transport is not None:
+            with suppress(OSError):  # the socket may be closed already
+                self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
             self._transport.abort()
 
     async def wait_writable(self) -> None:

@@ -1,8 +1,14 @@
-"""A proxy that loses replies: the broker has done what it was asked, and the client does not learn of it."""
+"""A proxy that loses replies, and holds requests until their client has given them up.
+
+Of a lost reply the broker has done what it was asked, and the client does not learn of it. A held request arrives after
+the client has repeated it.
+"""
 
 import asyncio
 import contextlib
+import socket
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Self
@@ -14,14 +20,29 @@ from tailrace.protocol.api_key import ApiKey
 from tailrace.testing import Broker
 
 
+class Held:
+    """A request that the network holds, with what its client sends behind it."""
+
+    def __init__(self, api: ApiKey) -> None:
+        self.api = api
+        self.upstream: asyncio.StreamWriter | None = None
+        self.pieces: list[bytes] = []
+        self.is_given_up = False
+        self.is_repeated_early = False
+        self.is_released = asyncio.Event()
+        self.is_over = asyncio.Event()
+
+
 class LossyProxy:
-    """Forwards frames both ways. `lose` closes the connection in place of the next replies to an API."""
+    """Forwards frames both ways. `lose` closes the connection in place of the next replies to an API; `hold` keeps the
+    next request to an API until `deliver`."""
 
     def __init__(self) -> None:
         self.lost_count = 0
         self._upstream: tuple[str, int] = ("127.0.0.1", 0)
         self._losses: dict[int, deque[bool]] = {}
         self._then: Callable[[], None] | None = None
+        self._held: Held | None = None
         self._thread = LoopThread("lossy-proxy")
         self._tasks: set[asyncio.Task[None]] = set()
         self._server = self._thread.call(self._listen())
@@ -43,6 +64,26 @@ class LossyProxy:
         """For each of the next replies to an API: True loses it. `then` runs before the client learns of a loss."""
         self._then = then
         self._losses[api] = deque(plan)
+
+    def hold(self, api: ApiKey) -> None:
+        """Hold the next request to an API, and all that follows it on its connection."""
+        self._held = Held(api)
+
+    def deliver(self) -> None:
+        """Send the broker the held request with the end of its connection behind it; return when the broker is done.
+
+        Fails unless the client has closed the connection before it repeated the request.
+        """
+
+        async def release(held: Held) -> None:
+            assert held.is_given_up, "the client has not closed the connection"
+            assert not held.is_repeated_early, "the request was repeated before its connection was closed"
+            held.is_released.set()
+            await held.is_over.wait()
+
+        assert self._held is not None
+        self._thread.call(release(self._held))
+        self._held = None
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -72,13 +113,34 @@ class LossyProxy:
                 side.close()
                 with contextlib.suppress(ConnectionError):
                     await side.wait_closed()
+            if self._held is not None and self._held.upstream is upstream_writer:
+                self._held.is_over.set()
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[int]) -> None:
         while True:
             frame = await _read_frame(reader)
-            asked.append(struct.unpack_from(">h", frame, 4)[0])
+            key = struct.unpack_from(">h", frame, 4)[0]
+            asked.append(key)
+            if self._held is not None and self._held.api == key:
+                if self._held.upstream is None:
+                    self._held.upstream = writer
+                    self._held.pieces.append(frame)
+                    await self._keep(self._held, reader, writer)
+                self._held.is_repeated_early |= not self._held.is_given_up
             writer.write(frame)
             await writer.drain()
+
+    async def _keep(self, held: Held, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(1 << 16):
+                held.pieces.append(piece)
+        held.is_given_up = True
+        await held.is_released.wait()
+        if sys.platform == "linux":  # the end comes in the same segment, so that the broker has both or nothing
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        writer.writelines(held.pieces)
+        writer.write_eof()
+        await asyncio.Event().wait()  # until the broker has closed its side
 
     async def _replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[int]) -> None:
         while True:

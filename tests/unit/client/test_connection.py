@@ -1,6 +1,7 @@
 """One connection, against peers that behave well, badly and not at all."""
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,7 +11,7 @@ from tailrace.client.address import Address
 from tailrace.client.connection import Connection
 from tailrace.client.error import BrokerUnavailable, RequestTimeout
 from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
-from tailrace.protocol.frame import RequestHeader
+from tailrace.protocol.frame import RequestHeader, decode_request_header
 from tailrace.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from tailrace.protocol.messages.cluster import DescribeClusterRequest
 from tailrace.protocol.messages.fetch import FetchRequest
@@ -128,6 +129,36 @@ def test_a_request_that_is_not_answered_takes_the_connection_with_it() -> None:
             await ask(connection)
 
     with_peer(check, answer_versions, silence)
+
+
+def test_a_connection_that_is_given_up_is_reset() -> None:
+    """The client's kernel went on sending what it had taken, so a request could arrive long after its repetition."""
+
+    async def run() -> None:
+        ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                for answer in (answer_versions, None):
+                    (length,) = struct.unpack(">i", await reader.readexactly(4))
+                    header, _ = decode_request_header(await reader.readexactly(length))
+                    if answer is not None:
+                        await answer(header, writer)
+                await reader.read()
+                ended.set_result(None)
+            except OSError as error:
+                ended.set_result(error)
+            finally:
+                writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            connection = await Connection.open(Address(*server.sockets[0].getsockname()))
+            with pytest.raises(RequestTimeout):
+                await ask(connection, timeout_ms=50)
+            assert not connection.is_open
+            assert isinstance(await ended, ConnectionResetError)
+
+    asyncio.run(run())
 
 
 def test_a_peer_that_hangs_up_is_noticed() -> None:
