@@ -1,5 +1,7 @@
 """A real broker and real clients in a world where things go wrong; `make simulate` runs many more seeds."""
 
+import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -25,6 +27,40 @@ def test_one_seed_is_one_story() -> None:
     one, other, another = (Simulation(seed, for_s=3.0).run() for seed in (5, 5, 6))
     assert (one.digest, one.notes) == (other.digest, other.notes)
     assert one.digest != another.digest
+
+
+class Careless(Simulation):
+    """A simulation whose only program logs an error when it is ended, and perhaps before."""
+
+    fails_early = False
+
+    async def main(self) -> None:
+        self.program = asyncio.create_task(self._run())
+        await asyncio.sleep(1)
+
+    async def _run(self) -> None:
+        try:
+            if self.fails_early:
+                self._complain("early")
+            await asyncio.sleep(1e6)
+        finally:
+            self._complain("late")
+
+    def _complain(self, when: str) -> None:
+        try:
+            raise RuntimeError(when)
+        except RuntimeError:
+            logging.getLogger("tailrace.server").exception("a program failed")
+
+
+class TwiceCareless(Careless):
+    fails_early = True
+
+
+def test_errors_are_problems_unless_they_come_from_ending_the_simulation() -> None:
+    """Programs that still ran at the end were ended without an event loop, and what they logged failed the seed."""
+    assert Careless(1).run().problems == []
+    assert TwiceCareless(1).run().problems == ["a program failed: RuntimeError('early')"]
 
 
 @pytest.mark.slow
