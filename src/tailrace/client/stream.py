@@ -63,10 +63,12 @@ class Stream(asyncio.BufferedProtocol):
         Otherwise it would continue to send requests that the client has given up, and the broker might execute them
         after their repetitions and after later requests.
         """
-        if self._transport is not None:
-            with suppress(OSError):  # the socket may be closed already
+        if self._transport is None:
+            return
+        if not self._transport.is_closing():  # or its descriptor may be another socket's by now
+            with suppress(OSError):
                 self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
-            self._transport.abort()
+        self._transport.abort()
 
     async def wait_writable(self) -> None:
         """Wait until the write buffer is small enough."""
