@@ -151,6 +151,8 @@ class LossyProxy:
                 if self._then is not None:
                     await asyncio.get_running_loop().run_in_executor(None, self._then)
                 raise ConnectionError("lost on purpose")
+            if writer.is_closing():
+                continue  # the reply to a held request
             writer.write(frame)
             await writer.drain()
 
