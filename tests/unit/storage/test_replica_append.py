@@ -142,3 +142,28 @@ def test_high_watermarks_are_written_down_for_the_logs_that_are_here() -> None:
     assert log_dir.read_high_watermarks() == {("t", 0): 7}
     # Kafka's file, so that its tools and an older life of the folder read it.
     assert fs.read_file("/data/replication-offset-checkpoint") == b"0\n1\nt 0 7\n"
+
+
+def test_a_log_begins_in_the_middle_of_a_batch_where_the_leaders_does(pair: Pair) -> None:
+    """DeleteRecords may leave a log start inside a batch. A new replica began its log there and rejected the batch, as
+    one that is below its log end offset, with every fetch for ever: it never came into the ISR.
+    """
+    pair.leader_bench.append(pair.leader, b"a")
+    pair.leader_bench.append(pair.leader, b"b", b"c", b"d")
+    pair.leader_bench.append(pair.leader, b"e")
+    pair.leader.advance_log_start(2)
+    pair.follower.truncate_fully(2)
+    pair.replicate()
+    assert (pair.follower.log_start_offset, pair.follower.log_end_offset) == (2, 5)
+    assert pair.follower.segments[0].base_offset == 1
+
+
+def test_a_damaged_batch_around_the_log_start_begins_no_log(pair: Pair) -> None:
+    pair.leader_bench.append(pair.leader, b"a", b"b", b"c")
+    pair.leader.advance_log_start(1)
+    pair.follower.truncate_fully(1)
+    data = pair.fetched()
+    data[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="checksum"):
+        append_replicated(pair.follower, data, 100)
+    assert (pair.follower.log_start_offset, pair.follower.log_end_offset) == (1, 1)
