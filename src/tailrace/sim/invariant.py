@@ -5,6 +5,7 @@
 - Everything below the high watermark of any replica is identical on all replicas, for ever.
 - Every live broker in a leader's ISR has everything below the leader's high watermark, unless it knows a later leader.
 - An acknowledged record is below the high watermark.
+- A consumer gets only records below the high watermark of the replica that it reads from.
 - In the metadata, the ISR is a subset of the replicas and contains the leader, and each new leader has a higher epoch.
 """
 
@@ -19,6 +20,7 @@ from tailrace.coordination.layout import record_of
 from tailrace.coordination.store import Change
 from tailrace.machines.controller.record import ControllerRecord, PartitionRecord, TopicRecord, TopicRemoved
 from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.messages.fetch import FetchRequest, FetchResponse
 from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tailrace.records.record import read_batches
 from tailrace.runtime.partition import Partition
@@ -171,7 +173,11 @@ class Invariants:
     # --- acknowledgements
 
     def answered(self, broker_id: int, request: object, response: object) -> None:
-        """Check the acknowledgements in a reply of a broker."""
+        """Check the acknowledgements, or the records for a consumer, in a reply of a broker."""
+        if isinstance(request, FetchRequest) and isinstance(response, FetchResponse):
+            if request.replica_id < 0 and request.replica_state is None:
+                self._check_fetched(self.brokers[broker_id], response)
+            return
         if not isinstance(request, ProduceRequest) or not isinstance(response, ProduceResponse):
             return
         broker = self.brokers[broker_id]
@@ -186,6 +192,21 @@ class Invariants:
                     continue
                 if answer.base_offset >= partition.high_watermark:
                     text = f"it acknowledges offset {answer.base_offset}, but the high watermark is"
+                    _fail(broker, partition, f"{text} {partition.high_watermark}")
+
+    def _check_fetched(self, broker: SimBroker, response: FetchResponse) -> None:
+        names = {partition.name: partition for partition in broker.replicas()}
+        ids = {(partition.topic_id, partition.index): partition for partition in names.values()}
+        for topic in response.responses:
+            for answer in topic.partitions:
+                index = answer.partition_index
+                partition = names.get(f"{topic.topic}-{index}") or ids.get((topic.topic_id, index))
+                if partition is None or not answer.records:
+                    continue
+                data = b"".join(answer.records) if isinstance(answer.records, list) else answer.records
+                end_offset = max((header.next_offset for _, header in read_batches(data)), default=0)
+                if end_offset > partition.high_watermark:
+                    text = f"a consumer gets records up to {end_offset}, but the high watermark is"
                     _fail(broker, partition, f"{text} {partition.high_watermark}")
 
     # --- metadata
@@ -253,15 +274,18 @@ class Invariants:
 
     def check_same(self) -> None:
         """Check that all replicas are identical at the end."""
-        found: dict[_Key, tuple[int, list[tuple[int, bytes]]]] = {}
+        found: dict[_Key, tuple[int, int, list[tuple[int, bytes]]]] = {}
         for broker in self.brokers.values():
             for partition in broker.replicas():
                 if partition.log.config.cleanup_policy_compact:
                     continue
                 content = [] if partition.high_watermark == 0 else list(_batches(broker, partition, 0))
-                first = found.setdefault(_key(partition), (broker.broker_id, content))
-                if first[1] != content:
-                    _fail(broker, partition, f"it differs from the replica on broker {first[0]}")
+                start = partition.log.log_start_offset
+                other_id, other_start, other = found.setdefault(_key(partition), (broker.broker_id, start, content))
+                # Each replica applies retention for itself, so one may begin later.
+                start = max(start, other_start)
+                if _from(start, content) != _from(start, other):
+                    _fail(broker, partition, f"it differs from the replica on broker {other_id}")
 
 
 def _key(partition: Partition) -> _Key:
@@ -285,6 +309,11 @@ def _batches(broker: SimBroker, partition: Partition, start: int) -> list[tuple[
         return found
     finally:
         fs.hook, fs.call_count = hook, count
+
+
+def _from(offset: int, batches: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Return the batches that begin at an offset or later."""
+    return [batch for batch in batches if batch[0] >= offset]
 
 
 def _fail(broker: SimBroker, partition: Partition, text: str) -> None:
