@@ -5,13 +5,21 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tailrace.sim.checkers.care_loss import (
+    find_altered_records,
+    find_returned_records,
+    find_stalled_scans,
+    find_swept_records,
+)
 from tailrace.sim.checkers.exactly_once import find_doubled, find_missed
 from tailrace.sim.checkers.finding import Finding
 from tailrace.sim.checkers.group_offset import find_dirty_offsets, find_group_regressions
 from tailrace.sim.checkers.leader_epoch import find_falling_epochs
+from tailrace.sim.checkers.log_start import find_falling_starts, find_greedy_retention, find_unasked_starts
 from tailrace.sim.checkers.loss import find_aborted_reads, find_lost_writes, find_phantoms, find_unseen
 from tailrace.sim.checkers.place import find_duplicates, find_inconsistent_offsets, find_misplaced
 from tailrace.sim.checkers.sequence import find_nonmonotonic_polls, find_nonmonotonic_sends, find_poll_skips
+from tailrace.sim.checkers.timestamp import find_wrong_lookups
 from tailrace.sim.checkers.transaction_fence import find_commits_after_fencing, find_writes_after_fencing
 from tailrace.sim.checkers.transaction_read import find_dirty_reads, find_late_ends
 from tailrace.sim.checkers.transaction_whole import find_hanging_transactions, find_torn_offsets, find_torn_transactions
@@ -47,7 +55,18 @@ TRANSACTION_CHECKERS: tuple[Checker, ...] = (
     find_missed,
 )
 
-CHECKERS = (*LOG_CHECKERS, *TRANSACTION_CHECKERS)
+CARE_CHECKERS: tuple[Checker, ...] = (
+    find_swept_records,
+    find_returned_records,
+    find_altered_records,
+    find_stalled_scans,
+    find_falling_starts,
+    find_unasked_starts,
+    find_greedy_retention,
+    find_wrong_lookups,
+)
+
+CHECKERS = (*LOG_CHECKERS, *TRANSACTION_CHECKERS, *CARE_CHECKERS)
 
 
 def check(history: History) -> list[Finding]:

@@ -13,6 +13,9 @@ from tailrace.runtime.lease import Lease
 from tailrace.server.dispatch import Dispatcher
 from tailrace.sim.admin_workload import AdminWorkload
 from tailrace.sim.broker import SimBroker
+from tailrace.sim.care.retention_watch import watching_retention
+from tailrace.sim.care.shape import choose_care
+from tailrace.sim.care.workload import CareWorkload
 from tailrace.sim.clock import SimClock
 from tailrace.sim.cluster_fault import ClusterFaults
 from tailrace.sim.fault import Faults
@@ -38,12 +41,14 @@ class ClusterSimulation(Simulation):
 
     settle_s = 0.5
     session_timeout_ms = 1_500
+    care_share = 0.5  # of the seeds, in which logs are cleaned all the time
 
     def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         super().__init__(seed, for_s=for_s)
         self.broker_count = self.random.choice([3, 3, 3, 4, 5])
         self.syncs = self.random.random() < 0.3
         self.admin_every_s = self.random.choice([0.0, 0.5, 1.0])  # 0: no administrator
+        self.care = choose_care(seed, self.care_share)
         self.invariants = Invariants(self.world.count)
 
     def choose_length(self) -> float:
@@ -74,9 +79,12 @@ class ClusterSimulation(Simulation):
 
     def choose_workloads(self) -> list[Workload]:
         records = RecordWorkload(self.world, self.shape)
-        if not self.admin_every_s:
-            return [records]
-        return [records, AdminWorkload(self.world, records, every_s=self.admin_every_s)]
+        chosen: list[Workload] = [records]
+        if self.admin_every_s:
+            chosen.append(AdminWorkload(self.world, records, every_s=self.admin_every_s))
+        if self.care is not None:
+            chosen.append(CareWorkload(self.world, self.care, self.shape.producer))
+        return chosen
 
     def broker_options(self) -> dict[str, str]:
         options = super().broker_options()
@@ -113,7 +121,8 @@ class ClusterSimulation(Simulation):
             drift = self.random.choice(_DRIFTS)
             clock = SimClock(world.loop, skew_ms=self.random.randint(-2_000, 2_000), rate=drift)
             dice = Random(f"disk {broker_id} {world.seed}")
-            world.brokers.append(SimBroker(world.loop, broker_id, options, open_store, clock, dice))
+            own = options if self.care is None else {**options, **self.care.broker_options(broker_id)}
+            world.brokers.append(SimBroker(world.loop, broker_id, own, open_store, clock, dice))
             self.invariants.add(world.brokers[-1])
         self.zookeeper.on_commit = self.invariants.committed
         world.loop.after_step = self.invariants.after_step
@@ -134,7 +143,8 @@ class ClusterSimulation(Simulation):
 
     def run(self) -> Outcome:
         with self._listening_to_answers(), self._looking_at_leases(), self.invariants.noticing():
-            return super().run()
+            with watching_retention(self.world):
+                return super().run()
 
     @contextmanager
     def _listening_to_answers(self) -> Iterator[None]:

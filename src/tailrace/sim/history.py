@@ -21,11 +21,26 @@ begin      transaction, transactional_id
 offsets    transaction, group, offsets by partition     (they are part of the transaction)
 end        transaction, commit (false: abort)
 
+topic      topic, configs                               (it was made with these configs)
+put        partition, key, value (null: a tombstone),   offset
+           timestamp_ms
+scan       partition, offset (where it begins), final   end, records: [offset, key, value, timestamp_ms] ...,
+                                                        stalled (the end never came)
+lookup     partition, timestamp_ms, leader_epoch, final offset, found_ms (of the record; -1: none)
+delete-records  partition, offset                       low_watermark
+retention  partition, before, offset (of the log start), (a broker moved its log start)
+           clock_ms, left_bytes
+
 A partition has a name such as `views-0`. A value is sent once, by one process, to one partition. A transaction has a
 unique name in the history. Only an operation that certainly never happened has failed: a commit that is rejected
 because its producer is fenced may be the retry of a commit that happened, so its outcome is unknown. A poll with the
 isolation `read_uncommitted` may return records of a transaction that never ends. A `source` is the record from which
 the value was made, such as `views-0:17`; each record of its partition must become one value, exactly once.
+
+A put is a send to a log that retention or compaction shortens. A key belongs to one process, so its puts have a known
+order. A scan has read everything from `offset` up to `end`, with no gap. A lookup is a ListOffsets request to the
+leader of that epoch, with -1 for the latest, -2 for the earliest and -3 for the largest timestamp. What is `final` was
+done after all faults were healed and all clients had ended.
 """
 
 import json

@@ -21,6 +21,7 @@ class Scene(ClusterSimulation):
     """Three brokers, one partition, and producers that send all the time."""
 
     session_timeout_ms = 6_000
+    care_share = 0.0
 
     def __init__(self, seed: int, script: "type[Script]") -> None:
         super().__init__(seed)

@@ -1,0 +1,1 @@
+"""Simulated clients of logs that retention, compaction and DeleteRecords shorten all the time."""
