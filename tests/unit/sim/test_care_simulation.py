@@ -1,0 +1,44 @@
+"""Logs that are shortened all the time, while brokers fail; `make simulate` runs many more seeds."""
+
+import pytest
+from tests.unit.sim.care_ablation import ABLATIONS, FOUND
+
+from tailrace.sim.cluster import ClusterSimulation
+from tailrace.sim.simulate import report
+
+SEEDS = (1, 7, 10)
+RARE = ("followers serve everything", "new leaders begin earlier", "logs begin with batches")
+"""These need dozens of seeds; `make simulate-ablations` finds them."""
+
+_SEEDS_MAX = 40
+
+
+class CareSimulation(ClusterSimulation):
+    """Every seed has log care."""
+
+    care_share = 1.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_more_is_taken_than_was_asked_for(seed: int) -> None:
+    outcome = CareSimulation(seed).run()
+    assert not outcome.problems, report(seed, outcome.notes, outcome.problems, None, is_cluster=True)
+    kinds = [event["kind"] for event in outcome.events if event["type"] == "ok"]
+    assert {"put", "scan", "lookup"} <= set(kinds)
+    assert any("compacted-0 was compacted" in note for note in outcome.notes)
+
+
+def test_one_seed_is_one_story() -> None:
+    one, other = (CareSimulation(10, for_s=2.0).run() for _ in range(2))
+    assert (one.digest, one.notes) == (other.digest, other.notes)
+
+
+def test_some_seeds_have_it_and_others_do_not() -> None:
+    assert {ClusterSimulation(seed).care is None for seed in range(20)} == {True, False}
+
+
+@pytest.mark.parametrize("name", [name for name in ABLATIONS if name not in RARE])
+def test_a_safeguard_is_needed(name: str) -> None:
+    with ABLATIONS[name]():
+        problems = (problem for seed in range(1, _SEEDS_MAX) for problem in CareSimulation(seed).run().problems)
+        assert any(word in problem for problem in problems for word in FOUND[name])
