@@ -10,6 +10,7 @@ from tests.unit.sample import make_batch
 from tailrace.coordination.layout import node_of
 from tailrace.coordination.store import Change, Node
 from tailrace.machines.controller.record import PartitionRecord, TopicRecord
+from tailrace.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
 from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
@@ -143,6 +144,29 @@ def test_what_is_not_the_same_at_the_end() -> None:
     pair = Pair(Replica(b"a", high_watermark=1), Replica())
     with pytest.raises(Violation, match="it differs from the replica on broker 1"):
         pair.invariants.check_same()
+
+
+def test_replicas_may_begin_at_different_offsets() -> None:
+    pair = Pair(Replica(b"a", b"b", high_watermark=2), Replica(b"x", b"b", high_watermark=2))
+    pair.other.replica.log_start_offset = 1
+    pair.invariants.check_same()
+    pair.other.replica.values[1] = b"y"
+    with pytest.raises(Violation, match="it differs from the replica on broker 1"):
+        pair.invariants.check_same()
+
+
+@pytest.mark.parametrize(("replica_id", "end_offset", "is_wrong"), [(-1, 2, True), (-1, 1, False), (2, 2, False)])
+def test_a_fetch_of_what_is_not_committed(replica_id: int, end_offset: int, is_wrong: bool) -> None:
+    replica = Replica(b"a", b"b", high_watermark=1)
+    pair = Pair(replica, Replica())
+    answer = FetchResponsePartition(partition_index=0, records=replica.read(0, 0, end_offset, True))
+    response = FetchResponse(responses=[FetchResponseTopic(topic_id=TOPIC_ID, partitions=[answer])])
+    request = FetchRequest(replica_id=replica_id)
+    if is_wrong:
+        with pytest.raises(Violation, match="a consumer gets records up to 2, but the high watermark is 1"):
+            pair.invariants.answered(1, request, response)
+    else:
+        pair.invariants.answered(1, request, response)
 
 
 @pytest.mark.parametrize(("acks", "code", "is_wrong"), [(-1, 0, True), (-1, 19, False), (1, 0, False)])
