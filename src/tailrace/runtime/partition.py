@@ -12,7 +12,7 @@ failed: it answers KAFKA_STORAGE_ERROR until the broker restarts, and another re
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from uuid import UUID
 
@@ -71,6 +71,8 @@ class Partition:
         self.high_watermark = end_offset if high_watermark is None else min(high_watermark, end_offset)
         self.leadership: Leadership | None = None
         """What this broker knows of its followers; None where it has none or does not lead."""
+        self.on_retention: Callable[[], None] | None = None
+        """Called when retention has moved the log start of a follower; its fetcher sets it."""
         self.waiters = Waiters()
         self.guards = TransactionGuards()
         self._appender = Appender(self, worker)
@@ -407,4 +409,6 @@ class Partition:
         deleted_count = self.log.apply_retention(now_ms, self.high_watermark)
         if self.log.log_start_offset != log_start_offset:
             self.waiters.readable(0)
+            if self.on_retention is not None and not self.is_leader:
+                self.on_retention()
         return deleted_count

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, cast
 
 from tailrace.base.clock import Clock
@@ -105,6 +106,8 @@ class ReplicaFetcher:
         # Of those the ones that are asked for again later, and the ones of which the session does not know yet.
         self._delayed: dict[Key, Followed] = {}
         self._moved: dict[Key, None] = {}
+        # Those whose own retention has moved the log start, which the leader has to know.
+        self._shortened: dict[Key, None] = {}
         self._session: FollowerSession[Key, Wanted] = FollowerSession()
         self._changed = asyncio.Event()
         self._asking: Asking | None = None
@@ -121,6 +124,7 @@ class ReplicaFetcher:
         self._followed[key] = followed
         self._delayed.pop(key, None)
         self._moved[key] = None
+        partition.on_retention = partial(self._shortened.setdefault, key)
         self._changed.set()
 
     def remove(self, partition: Partition) -> None:
@@ -129,6 +133,7 @@ class ReplicaFetcher:
         self._followed.pop(key, None)
         self._delayed.pop(key, None)
         self._moved.pop(key, None)
+        self._shortened.pop(key, None)
         self._session.drop(key)
 
     def wake(self) -> None:
@@ -214,6 +219,10 @@ class ReplicaFetcher:
     def _ask(self, connection: Connection) -> Asking:
         """Ask for what has moved, and for everything else that the session knows."""
         self._changed.clear()
+        if self._shortened:
+            known = (key for key in self._shortened if key in self._followed and key not in self._delayed)
+            self._moved.update((key, None) for key in known)
+            self._shortened.clear()
         for key in self._moved:
             self._session.want(key, self._followed[key].want())
         self._moved.clear()

@@ -76,6 +76,33 @@ async def test_a_leader_hears_of_every_partition_again_when_the_follower_begins_
     assert later[-1] == (57, 0)
 
 
+async def test_a_leader_hears_where_the_log_begins_when_the_followers_own_retention_moves_it() -> None:
+    """Else it sends consumers in the follower's rack there for records that are gone, again and again, until the next
+    record of the partition is written.
+    """
+    bench, leader = Bench(retention_ms="0"), QuietLeader()
+    bench.follow(epoch=0)
+    batch = bytearray(make_batch(b"a", b"b"))
+    assign_offsets(batch, 0, 0, 0)
+    bench.partition.append_replicated(batch, 0)
+    bench.partition.learn(2, 0)
+    throttle = ReplicationThrottle(1, bench.clock, lambda: 1, lambda _: "")
+    with ThreadPoolExecutor(1) as worker:
+        fetcher = ReplicaFetcher(cast(Peer, leader), 1, lambda: 1, BrokerConfig, bench.clock, worker, throttle)
+        fetcher.add(bench.partition)
+        fetching = asyncio.ensure_future(fetcher.run())
+
+        def starts(request: FetchRequest) -> list[int]:
+            return [partition.log_start_offset for topic in request.topics for partition in topic.partitions]
+
+        assert [starts(await leader.requests.get()) for _ in range(2)] == [[0], []]
+        assert bench.partition.apply_retention(2**62) == 1
+        later = [starts(await leader.requests.get()) for _ in range(3)]
+        fetching.cancel()
+        await asyncio.gather(fetching, return_exceptions=True)
+    assert [2] in later
+
+
 class FullLeader(QuietLeader):
     """A leader that has nothing where the first partition's log ends, and says where it begins when it may."""
 
