@@ -6,7 +6,8 @@ leader replicas, the ELR (KIP-966). The ELR ends when the ISR is large enough ag
 clean stop may have lost the end of its log, so it leaves both sets before a leader is elected.
 
 When both sets are empty, no replica is certain to have all committed records. The last leader is the best guess, and
-the partition waits for it. A partition that allows unclean election takes the first live replica instead, and may lose
+the partition waits for it. If the last leader resigned, because its disk failed, the last members of the sets are the
+best guess. A partition that allows unclean election takes the first live replica instead, and may lose
 records.
 """
 
@@ -56,16 +57,24 @@ def with_isr(
 
 
 def elect(
-    state: PartitionRecord, replicas: Sequence[int], is_active: IsActive, election: Election, leader_before: int
+    state: PartitionRecord,
+    replicas: Sequence[int],
+    is_active: IsActive,
+    election: Election,
+    before: PartitionRecord,
 ) -> PartitionRecord:
-    """Return the state with its new leader; the leader epoch is still that of `leader_before`."""
+    """Return the state with its new leader; the leader epoch is still that of the state before."""
+    leader_before = before.leader
     if (leader := _clean_leader(state, replicas, is_active, election, leader_before)) != NO_BROKER:
         if leader in state.isr:
             return replace(state, leader=leader, last_known_elr=())
         elr = tuple(broker for broker in state.elr if broker != leader)
         return replace(state, leader=leader, isr=(leader,), elr=elr, last_known_elr=())
+    has_eligible = bool(state.isr or state.elr)
     last_leader = state.last_known_elr or ((leader_before,) if leader_before != NO_BROKER else ())
-    candidates = [] if state.isr or state.elr else [broker for broker in last_leader if broker in replicas]
+    if not last_leader and not has_eligible:
+        last_leader = before.isr or before.elr
+    candidates = [] if has_eligible else [broker for broker in last_leader if broker in replicas]
     if election is Election.UNCLEAN:
         candidates += replicas
     for broker in candidates:

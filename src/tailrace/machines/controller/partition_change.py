@@ -47,7 +47,7 @@ def change_partition(
     changed = with_isr(state, isr, target.replicas, rule.min_insync_replicas, unclean)
     # A leader that came back unclean must not lead before it is elected again.
     leader_lost = state.leader in unclean
-    elected = elect(changed, target.replicas, is_active, election, state.leader)
+    elected = elect(changed, target.replicas, is_active, election, state)
     if completed := complete(target, elected.isr):
         target = completed  # the reassignment waited only for the new leader
     # A leader from outside the ISR is the new ISR. If that is large enough to commit records, the ELR ends.

@@ -98,6 +98,34 @@ def test_the_last_leader_leads_again_when_all_that_were_eligible_came_back_uncle
     assert cluster.summary() == (1, 2, (1,), ())
 
 
+def test_the_last_of_the_isr_leads_again_after_a_leader_resigned() -> None:
+    """Its disk failed, so it wrote a state without a leader. The rest of the ISR then came back unclean.
+
+    The last leader was not written down, so nobody was waited for, and the partition had no leader for ever.
+    """
+    cluster = Cluster()
+    cluster.add_topic([1, 2])
+    cluster.replay(PartitionRecord("t", 0, NO_BROKER, 1, (2,)))
+    cluster.arrive(2, is_clean=False)
+    cluster.settle()
+    assert cluster.summary() == (2, 2, (2,), ())
+
+
+def test_the_last_of_the_isr_is_waited_for_after_a_leader_resigned() -> None:
+    cluster = Cluster()
+    cluster.add_topic([1, 2, 3])
+    cluster.replay(PartitionRecord("t", 0, NO_BROKER, 1, (2, 3)))
+    for broker in (2, 3):
+        cluster.die(broker)
+    cluster.settle()
+    cluster.arrive(2, is_clean=False)
+    cluster.settle()
+    assert cluster.state().leader == NO_BROKER, "another one, which is still eligible, may come back clean"
+    cluster.arrive(3, is_clean=False)
+    cluster.settle()
+    assert cluster.summary() == (3, 2, (3,), ())
+
+
 def test_who_left_a_small_isr_is_eligible_and_leads_when_the_rest_crashes() -> None:
     """KIP-966: the ISR was {2} when 2 crashed and lost its tail. Elected again, it would have had 1 cut its own log."""
     cluster = Cluster(rule=STRICT)
