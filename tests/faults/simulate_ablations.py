@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from tests.unit.sim import ablation, care_ablation, produce_ablation, transaction_ablation
+from tests.unit.sim import ablation, care_ablation, disk_ablation, produce_ablation, transaction_ablation
 
 from tailrace.sim.cluster import ClusterSimulation
 from tailrace.sim.determinism import fix_hashes
@@ -59,6 +59,7 @@ def all_ablations() -> Iterator[Ablation]:
     yield from _of(ablation.ABLATIONS, ClusterSimulation, dict.fromkeys(ablation.ABLATIONS, REPLICATION))
     yield from _of(produce_ablation.ABLATIONS, ClusterSimulation, dict.fromkeys(produce_ablation.ABLATIONS, PRODUCE))
     yield from _of(care_ablation.ABLATIONS, ClusterSimulation, care_ablation.FOUND)
+    yield from _of(disk_ablation.ABLATIONS, ClusterSimulation, disk_ablation.FOUND)
     yield from _of(transaction_ablation.ABLATIONS, TransactionClusterSimulation, transaction_ablation.FOUND)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
+from uuid import UUID
 
 from tailrace.config.broker import BrokerConfig
 from tailrace.coordination.store import MetadataStore
@@ -15,10 +16,15 @@ from tailrace.server.server import serve_broker
 from tailrace.sim.clock import SimClock
 from tailrace.sim.loop import VirtualLoop
 from tailrace.sim.process import Life, Process
-from tailrace.storage.memory_fs import Crash, MemoryFileSystem
+from tailrace.storage.error import StorageError
+from tailrace.storage.log import Log
+from tailrace.storage.memory_fs import Crash, Hook, MemoryFileSystem
 
 PORT = 9092
 FOLDER = "/data"
+
+FailCall = Callable[[str, str], OSError | None]
+"""Returns the error of a file system call, from the operation and the path."""
 
 
 class SimBroker:
@@ -39,12 +45,15 @@ class SimBroker:
         self.fs = MemoryFileSystem(random)
         self.process: Process | None = None
         self.broker: Broker | None = None  # None while the process is down or opening its logs
-        self.is_wounded = False  # it lost power and has not been in sync since
+        self.is_wounded = False  # it lost what was not flushed and has not been in sync since
+        self.left: dict[tuple[UUID, int], Log] = {}  # the logs of the previous process, by topic id and partition
         self._loop = loop
         self._options = dict(options)
         self._open_store = open_store
         self._stopping = asyncio.Event()
         self._life_count = 0
+        self._fail_call: FailCall | None = None
+        self._die_in_call: Hook | None = None
 
     @property
     def address(self) -> str:
@@ -55,6 +64,10 @@ class SimBroker:
         return self.process is not None and self.process.is_alive
 
     @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    @property
     def is_admitted(self) -> bool:
         """Whether the controller has admitted this process, so that others rely on its replicas."""
         return self.broker is not None and self.broker.membership.registration.is_admitted
@@ -62,7 +75,14 @@ class SimBroker:
     @property
     def is_in_sync(self) -> bool:
         """Whether its replicas are in sync and so have everything acknowledged, according to its own metadata."""
-        return self.is_admitted and all(self.broker_id in partition.isr for partition in self.replicas())
+        if not self.is_admitted or self.has_failed_disk:
+            return False
+        return all(self.broker_id in partition.isr for partition in self.replicas())
+
+    @property
+    def has_failed_disk(self) -> bool:
+        """Whether its log folder is offline, so that it has to be restarted."""
+        return self.broker is not None and any(log_dir.is_offline for log_dir in self.broker.log_dirs)
 
     def replicas(self) -> list[Partition]:
         """Return the partitions that the broker has open."""
@@ -82,7 +102,14 @@ class SimBroker:
             {"node.id": str(self.broker_id), "listeners": listener, "log.dirs": FOLDER, **self._options}
         )
         store = await self._open_store(self)
-        broker = await open_broker(config, fs=self.fs, clock=self.clock, store=store)
+        try:
+            broker = await open_broker(config, fs=self.fs, clock=self.clock, store=store)
+        except StorageError as error:
+            if self.fs.capacity_bytes is None:
+                raise
+            self._loop.note(f"{self.host} does not start: {error}")
+            self._end(process, is_power_loss=False)
+            return
         self.broker = broker
         try:
             server = await serve_broker(broker)
@@ -118,6 +145,23 @@ class SimBroker:
             self._loop.call_soon_world(lambda: self._end(process, is_power_loss=is_power_loss))
             return Crash(f"{operation} {path}")
 
+        self._die_in_call = hook
+        self._hook_calls()
+
+    def fail_calls(self, fail: FailCall | None) -> None:
+        """Have file system calls fail from now on, until the process ends; None ends that."""
+        self._fail_call = fail
+        self._hook_calls()
+
+    def heal_calls(self) -> None:
+        """End all that was to happen in file system calls."""
+        self._fail_call = self._die_in_call = self.fs.hook = None
+
+    def _hook_calls(self) -> None:
+        def hook(count: int, operation: str, path: str) -> OSError | Crash | None:
+            found = self._die_in_call(count, operation, path) if self._die_in_call is not None else None
+            return found or (self._fail_call(operation, path) if self._fail_call is not None else None)
+
         self.fs.hook = hook
 
     def _end(self, process: Process, *, is_power_loss: bool) -> None:
@@ -125,7 +169,10 @@ class SimBroker:
         process.ready.clear()
         if process is not self.process:
             return
+        if self.broker is not None:
+            self.left = {(partition.topic_id, partition.index): partition.log for partition in self.replicas()}
         self.process = self.broker = None
+        self.heal_calls()
         if is_power_loss:
             self.is_wounded = True
             self._loop.network.power_off(self.host)

@@ -11,6 +11,7 @@ from tailrace.sim.checkers.care_loss import (
     find_stalled_scans,
     find_swept_records,
 )
+from tailrace.sim.checkers.config import find_lost_configs
 from tailrace.sim.checkers.exactly_once import find_doubled, find_missed
 from tailrace.sim.checkers.finding import Finding
 from tailrace.sim.checkers.group_offset import find_dirty_offsets, find_group_regressions
@@ -40,6 +41,7 @@ LOG_CHECKERS: tuple[Checker, ...] = (
     find_poll_skips,
     find_falling_epochs,
     find_group_regressions,
+    find_lost_configs,
 )
 
 TRANSACTION_CHECKERS: tuple[Checker, ...] = (

@@ -18,7 +18,9 @@ from tailrace.sim.care.shape import choose_care
 from tailrace.sim.care.workload import CareWorkload
 from tailrace.sim.clock import SimClock
 from tailrace.sim.cluster_fault import ClusterFaults
+from tailrace.sim.config_workload import ConfigWorkload
 from tailrace.sim.fault import Faults
+from tailrace.sim.history import History
 from tailrace.sim.invariant import Invariants
 from tailrace.sim.process import PROCESS
 from tailrace.sim.record_workload import RecordWorkload, Shape
@@ -42,6 +44,8 @@ class ClusterSimulation(Simulation):
     settle_s = 0.5
     session_timeout_ms = 1_500
     care_share = 0.5  # of the seeds, in which logs are cleaned all the time
+    unclean_share = 0.05
+    """The share of seeds that allow unclean elections. They promise no more than that all replicas agree at the end."""
 
     def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         super().__init__(seed, for_s=for_s)
@@ -49,13 +53,16 @@ class ClusterSimulation(Simulation):
         self.syncs = self.random.random() < 0.3
         self.admin_every_s = self.random.choice([0.0, 0.5, 1.0])  # 0: no administrator
         self.care = choose_care(seed, self.care_share)
-        self.invariants = Invariants(self.world.count)
+        self.config_every_s = Random(f"configs {seed}").choice([0.0, 0.2, 0.6])  # 0: nobody alters configs
+        unclean_topics = {self.shape.topic} if self.is_unclean else set()
+        self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics)
 
     def choose_length(self) -> float:
         return self.random.choice([2.0, 3.0, 4.0, 8.0])
 
     def choose_shape(self) -> Shape:
         shape, random = super().choose_shape(), self.random
+        self.is_unclean = Random(f"unclean {self.world.seed}").random() < self.unclean_share
         client: Settings = {"request.timeout.ms": random.choice([500, 1_000, 3_000]), "metadata.max.age.ms": 5_000}
         reading: Settings = {**client, "fetch.max.wait.ms": random.choice([100, 500])}
         session: Settings = (
@@ -66,7 +73,10 @@ class ClusterSimulation(Simulation):
         return replace(
             shape,
             replication_factor=3,
-            topic_configs=(("min.insync.replicas", "2"),),
+            topic_configs=(
+                ("min.insync.replicas", "2"),
+                ("unclean.leader.election.enable", str(self.is_unclean).lower()),
+            ),
             producer={**shape.producer, **client, "delivery.timeout.ms": random.choice([10_000, 30_000])},
             consumer={**shape.consumer, **reading},
             member={**shape.member, **reading, **session},
@@ -82,9 +92,14 @@ class ClusterSimulation(Simulation):
         chosen: list[Workload] = [records]
         if self.admin_every_s:
             chosen.append(AdminWorkload(self.world, records, every_s=self.admin_every_s))
+        if self.config_every_s:
+            chosen.append(ConfigWorkload(self.world, every_s=self.config_every_s))
         if self.care is not None:
             chosen.append(CareWorkload(self.world, self.care, self.shape.producer))
         return chosen
+
+    def judge(self, history: History) -> list[str]:
+        return [] if self.is_unclean else super().judge(history)
 
     def broker_options(self) -> dict[str, str]:
         options = super().broker_options()
@@ -129,7 +144,14 @@ class ClusterSimulation(Simulation):
 
     def make_faults(self) -> Faults:
         every_s = 1e9 if self.is_calm else self.random.choice([0.2, 0.4, 0.8])
-        return ClusterFaults(self.world, self.zookeeper, isrs=self.invariants.isrs, syncs=self.syncs, every_s=every_s)
+        return ClusterFaults(
+            self.world,
+            self.zookeeper,
+            isrs=self.invariants.isrs,
+            syncs=self.syncs,
+            every_s=every_s,
+            is_unclean=self.is_unclean,
+        )
 
     async def end(self) -> None:
         """Wait until all replicas are in sync, and check that they are identical."""

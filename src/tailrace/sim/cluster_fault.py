@@ -8,6 +8,7 @@ from tailrace.coordination.layout import node_of, record_of
 from tailrace.coordination.store import Change, Put
 from tailrace.machines.controller.record import PartitionRecord
 from tailrace.sim.broker import SimBroker
+from tailrace.sim.disk_fault import DiskFaults
 from tailrace.sim.fault import Fault, Faults
 from tailrace.sim.world import World
 from tailrace.sim.zookeeper import HOST, SimZookeeper
@@ -16,6 +17,9 @@ _KIND_SHARE = 0.6  # the share of fault kinds that one seed uses
 _KINDS_MIN = 3
 _HOSTILE_LINKS_SHARE = 0.25  # of seeds in which little else happens than what links do to clients
 _QUICKLY_S = 0.03
+_NOTICED_S = (1.0, 1.5)  # replica.lag.time.max.ms, and half of it, after which a leader notices that a follower lags
+_OUTRUN_S = 1.6
+_BEHIND_S = (2.0, 3.5)  # longer than a session, and than replica.lag.time.max.ms
 
 
 class ClusterFaults(Faults):
@@ -36,12 +40,18 @@ class ClusterFaults(Faults):
         isrs: Callable[[], list[tuple[int, ...]]],
         syncs: bool,
         every_s: float,
+        is_unclean: bool = False,
     ) -> None:
-        """`isrs` returns the current ISRs; with `syncs`, brokers flush what they acknowledge."""
+        """`isrs` returns the current ISRs; with `syncs`, brokers flush what they acknowledge.
+
+        With `is_unclean` a topic allows unclean elections, and the faults that lead to them are frequent.
+        """
         super().__init__(world, loses_power=True, every_s=every_s)
         self._zookeeper = zookeeper
         self._isrs = isrs
         self._syncs = syncs
+        self._is_unclean = is_unclean
+        self._disks = DiskFaults(world, self.loses_power)
 
     def menu(self) -> list[Fault]:
         if self._world.random.random() < _HOSTILE_LINKS_SHARE:
@@ -49,16 +59,25 @@ class ClusterFaults(Faults):
         several = [*super().menu(), self.kill_broker, self.stop_broker, self.cut_brokers, self.cut_brokers]
         several += [self.isolate_broker, self.cut_off_leader, self.cut_off_leader, self.pause_leader]
         several += [self.elect_another, self.elect_another, self.elect_two, self.elect_two]
+        several += [self.outrun_isr_change]
+        several += [self.leave_one_behind]
         several += [self.cut_zookeeper, self.cut_zookeeper, self.stall_zookeeper]
         several += [self.expire_session, self.break_session, self.break_after_commit]
+        several += self._disks.menu()
         kinds = list(dict.fromkeys(several))
         share = max(_KINDS_MIN, round(len(kinds) * _KIND_SHARE))
         known = set(self._world.random.sample(kinds, share))
-        return [fault for fault in several if fault in known]
+        chosen = [fault for fault in several if fault in known]
+        return [*chosen, *([self.leave_one_behind] * 3 if self._is_unclean else [])]
 
     def heal(self) -> None:
         self._zookeeper.resume()
         super().heal()
+
+    def _keep_up(self) -> None:
+        for broker in self._world.brokers:
+            self._disks.heal(broker)
+        super()._keep_up()
 
     def loses_power(self, broker: SimBroker, wants_power_loss: bool) -> bool | None:
         """Allow a power loss while enough other brokers that did not crash have the unflushed data (KIP-966)."""
@@ -69,7 +88,7 @@ class ClusterFaults(Faults):
         others = [other for other in self._world.brokers if other is not broker]
         if any(other.is_wounded for other in others):
             return None  # the controller treats a kill like a power loss
-        running = {other.broker_id for other in others if other.is_admitted}
+        running = {other.broker_id for other in others if other.is_admitted and not other.has_failed_disk}
         return wants_power_loss and all(len(running & set(isr)) >= 2 for isr in self._isrs())
 
     # --- links between brokers
@@ -93,6 +112,24 @@ class ClusterFaults(Faults):
     def pause_leader(self) -> None:
         if (leader := self._leader()) is not None:
             self._pause(leader)
+
+    def leave_one_behind(self) -> None:
+        """Cut a broker off until it is out of sync, and kill all others, so that only an unclean election is left."""
+        alone, random = self._broker(), self._world.random
+        others = [broker for broker in self._world.brokers if broker is not alone]
+        self._world.note(f"{alone.host} is left behind")
+        network = self._world.loop.network
+        for broker in others:
+            network.cut(alone.host, broker.host)
+
+        def kill() -> None:
+            for broker in others:
+                network.mend(alone.host, broker.host)
+                if not self._is_over and self.loses_power(broker, False) is not None:
+                    broker.kill(is_power_loss=False)
+                    self._later(random.uniform(*_BEHIND_S), lambda broker=broker: self._start(broker))  # type: ignore[misc]
+
+        self._later(random.uniform(*_BEHIND_S), kill)
 
     def _isolate(self, alone: SimBroker) -> None:
         for other in self._world.brokers:
@@ -118,6 +155,19 @@ class ClusterFaults(Faults):
         for state in self._states():
             if (state.topic, state.partition) == (before.topic, before.partition):
                 self._elect(state)
+
+    def outrun_isr_change(self) -> None:
+        """Pause a follower, and elect another leader while the request to shrink the ISR is under way."""
+        random = self._world.random
+        states = [state for state in self._states() if len(state.isr) > 2 and state.leader != NO_BROKER]
+        if not states:
+            return
+        state = random.choice(states)
+        paused = random.choice([broker_id for broker_id in state.isr if broker_id != state.leader])
+        self._pause(next(broker for broker in self._world.brokers if broker.broker_id == paused), _OUTRUN_S)
+        self._later(random.uniform(*_NOTICED_S), self._zookeeper.stall)
+        self._later(_OUTRUN_S, lambda: self._elect_again(state))
+        self._later(_OUTRUN_S, self._zookeeper.resume)
 
     def _elect(self, state: PartitionRecord) -> None:
         alive = {broker.broker_id for broker in self._world.brokers if broker.is_admitted}

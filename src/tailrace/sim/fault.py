@@ -64,7 +64,7 @@ class Faults:
         self._world.note("heal")
         self._world.loop.network.mend_all()
         for broker in self._world.brokers:
-            broker.fs.hook = None
+            broker.heal_calls()
             broker.resume()
         self._keep_up()
         for client in self._world.clients:
@@ -108,8 +108,8 @@ class Faults:
     def pause_broker(self) -> None:
         self._pause(self._broker())
 
-    def _pause(self, broker: SimBroker) -> None:
-        seconds = self._length_s()
+    def _pause(self, broker: SimBroker, seconds: float | None = None) -> None:
+        seconds = self._length_s() if seconds is None else seconds
         self._world.note(f"{broker.host} is paused for {seconds:g} s")
         broker.pause()
         self._later(seconds, broker.resume)

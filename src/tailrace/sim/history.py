@@ -15,6 +15,8 @@ commit     group, offsets by partition
 committed  group                                        offsets by partition (-1: none), of the returned partitions
 drain      partitions                                   (each was read to its end after all sends)
                                                         stuck: partitions whose end an open transaction hides
+alter      topic, configs by name                       (those of one config follow each other)
+describe   topic, broker                                configs by name
 
 init       transactional_id                             (older producers with this id are fenced)
 begin      transaction, transactional_id

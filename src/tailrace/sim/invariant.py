@@ -6,10 +6,15 @@
 - Every live broker in a leader's ISR has everything below the leader's high watermark, unless it knows a later leader.
 - An acknowledged record is below the high watermark.
 - A consumer gets only records below the high watermark of the replica that it reads from.
+- min.insync.replicas replicas had an acknowledged record when it was committed.
 - In the metadata, the ISR is a subset of the replicas and contains the leader, and each new leader has a higher epoch.
+- A new leader was in the ISR or eligible (KIP-966). If there was none, it was the last one that led.
+- No producer id is handed out twice.
+
+Where a topic allows unclean elections, only what the metadata says is checked.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import NamedTuple
@@ -18,15 +23,25 @@ from uuid import UUID
 from tailrace.base.sentinel import ACKS_ALL, NO_BROKER
 from tailrace.coordination.layout import record_of
 from tailrace.coordination.store import Change
-from tailrace.machines.controller.record import ControllerRecord, PartitionRecord, TopicRecord, TopicRemoved
+from tailrace.machines.controller.record import (
+    BrokerAdmitted,
+    BrokerRecord,
+    ControllerRecord,
+    PartitionRecord,
+    TopicRecord,
+    TopicRemoved,
+)
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.fetch import FetchRequest, FetchResponse
 from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse
+from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
 from tailrace.records.record import read_batches
 from tailrace.runtime.partition import Partition
 from tailrace.sim.broker import SimBroker
 from tailrace.sim.determinism import in_this_thread
+from tailrace.sim.holder import Holders
 from tailrace.sim.process import Process
+from tailrace.sim.producer_ids import ProducerIdLedger
 
 _READ_BYTES = 2**20
 _Key = tuple[UUID, int]
@@ -78,10 +93,13 @@ class _Committed:
 class Invariants:
     """Checks the replicas of all brokers and the metadata."""
 
-    def __init__(self, count: Callable[[str], None] | None = None) -> None:
-        """`count` is called for each election, with its kind."""
+    def __init__(self, count: Callable[[str], None] | None = None, *, unclean_topics: Collection[str] = ()) -> None:
+        """`count` is called for each election, with its kind; `unclean_topics` allow unclean elections."""
         self._count = count or (lambda _kind: None)
+        self._unclean_topics = unclean_topics
+        self._producer_ids = ProducerIdLedger()
         self.brokers: dict[int, SimBroker] = {}
+        self._holders = Holders(self.brokers)
         self.check_count = 0
         self._by_host: dict[str, SimBroker] = {}
         self._touched: dict[Partition, None] = {}
@@ -90,6 +108,7 @@ class Invariants:
         self._leaders: dict[tuple[_Key, int], int] = {}
         self._states: dict[tuple[str, int], PartitionRecord] = {}
         self._assignments: dict[str, TopicRecord] = {}
+        self._unclean: set[int] = set()  # brokers that came back unclean and have not been admitted since
 
     def add(self, broker: SimBroker) -> None:
         """Check another broker."""
@@ -129,6 +148,8 @@ class Invariants:
                 self._check(broker, partition, before, now)
 
     def _check(self, broker: SimBroker, partition: Partition, before: _Seen | None, now: _Seen) -> None:
+        if partition.topic in self._unclean_topics:
+            return
         committed = self._committed.setdefault(_key(partition), _Committed())
         start = 0 if before is None else before.high_watermark
         if now.high_watermark < start:
@@ -140,6 +161,8 @@ class Invariants:
             if now.is_leader:
                 committed.end_offsets[now.leader_epoch] = now.high_watermark
                 self._check_isr(broker, partition)
+                if (topic := self._assignments.get(partition.topic)) is not None:
+                    self._holders.advanced(partition, len(topic.assignment[partition.index]))
 
     def _check_new_leader(self, broker: SimBroker, partition: Partition, committed: _Committed) -> None:
         leader = self._leaders.setdefault((_key(partition), partition.leader_epoch), broker.broker_id)
@@ -152,6 +175,8 @@ class Invariants:
     def _check_content(self, broker: SimBroker, partition: Partition, committed: _Committed, start: int) -> None:
         if partition.log.config.cleanup_policy_compact:
             return  # each replica compacts for itself
+        if partition.is_offline:
+            return  # its disk has failed, so nothing can be read; what it holds is checked on the other replicas
         for base_offset, digest in _batches(broker, partition, start):
             known = committed.batches.setdefault(base_offset, digest)
             if known != digest:
@@ -173,11 +198,13 @@ class Invariants:
     # --- acknowledgements
 
     def answered(self, broker_id: int, request: object, response: object) -> None:
-        """Check the acknowledgements, or the records for a consumer, in a reply of a broker."""
+        """Check the acknowledgements, the records for a consumer or the producer id in a reply of a broker."""
         if isinstance(request, FetchRequest) and isinstance(response, FetchResponse):
             if request.replica_id < 0 and request.replica_state is None:
                 self._check_fetched(self.brokers[broker_id], response)
             return
+        if isinstance(request, InitProducerIdRequest) and isinstance(response, InitProducerIdResponse):
+            _refuse(self._producer_ids.answered(request, response))
         if not isinstance(request, ProduceRequest) or not isinstance(response, ProduceResponse):
             return
         broker = self.brokers[broker_id]
@@ -190,9 +217,13 @@ class Invariants:
                 partition = partitions.get(f"{topic.name}-{answer.index}") or ids.get((topic.topic_id, answer.index))
                 if answer.error_code != ErrorCode.NONE or partition is None:
                     continue
+                if partition.topic in self._unclean_topics:
+                    continue
                 if answer.base_offset >= partition.high_watermark:
                     text = f"it acknowledges offset {answer.base_offset}, but the high watermark is"
                     _fail(broker, partition, f"{text} {partition.high_watermark}")
+                if missing := self._holders.find_missing(partition, answer.base_offset):
+                    _fail(broker, partition, f"it acknowledges offset {answer.base_offset}, but {missing}")
 
     def _check_fetched(self, broker: SimBroker, response: FetchResponse) -> None:
         names = {partition.name: partition for partition in broker.replicas()}
@@ -201,7 +232,7 @@ class Invariants:
             for answer in topic.partitions:
                 index = answer.partition_index
                 partition = names.get(f"{topic.topic}-{index}") or ids.get((topic.topic_id, index))
-                if partition is None or not answer.records:
+                if partition is None or not answer.records or partition.topic in self._unclean_topics:
                     continue
                 data = b"".join(answer.records) if isinstance(answer.records, list) else answer.records
                 end_offset = max((header.next_offset for _, header in read_batches(data)), default=0)
@@ -213,6 +244,7 @@ class Invariants:
 
     def committed(self, changes: Sequence[Change]) -> None:
         """Check a change of the metadata."""
+        _refuse(self._producer_ids.committed(changes))
         for change in changes:
             match record_of(change):
                 case TopicRecord() as topic:
@@ -223,6 +255,10 @@ class Invariants:
                     self._check_state(state)
                 case ControllerRecord():
                     self._count("controllers elected")
+                case BrokerRecord(broker_id, is_clean=False):
+                    self._unclean.add(broker_id)
+                case BrokerAdmitted(broker_id, epoch) if epoch >= 0:
+                    self._unclean.discard(broker_id)
         for state in self._states.values():
             self._check_place(state)
 
@@ -238,6 +274,8 @@ class Invariants:
             raise Violation(f"{name}: the leader {state.leader} is not in the ISR {state.isr}")
         if before is not None and state.leader_epoch != before.leader_epoch:
             self._count("leaders elected")
+        if before is not None and state.leader not in (NO_BROKER, before.leader):
+            self._check_election(before, state)
         if before is not None and state.isr != before.isr:
             self._count("changes of an ISR")
         if before is not None and (
@@ -245,6 +283,16 @@ class Invariants:
             or (state.leader_epoch == before.leader_epoch and state.leader != before.leader)
         ):
             raise Violation(f"{name}: {state} follows {before}")
+
+    def _check_election(self, before: PartitionRecord, state: PartitionRecord) -> None:
+        """Check that a new leader was eligible, or the last one that led if the eligible ones came back unclean."""
+        eligible = {*before.isr, *before.elr}
+        is_left = not eligible <= self._unclean
+        if state.leader in eligible or (not is_left and state.leader in (*before.last_known_elr, before.leader)):
+            return
+        if state.topic not in self._unclean_topics:
+            raise Violation(f"{state.topic}-{state.partition}: an unclean election: {state} follows {before}")
+        self._count("unclean elections")
 
     def _check_place(self, state: PartitionRecord) -> None:
         topic = self._assignments.get(state.topic)
@@ -314,6 +362,11 @@ def _batches(broker: SimBroker, partition: Partition, start: int) -> list[tuple[
 def _from(offset: int, batches: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """Return the batches that begin at an offset or later."""
     return [batch for batch in batches if batch[0] >= offset]
+
+
+def _refuse(text: str | None) -> None:
+    if text is not None:
+        raise Violation(text)
 
 
 def _fail(broker: SimBroker, partition: Partition, text: str) -> None:

@@ -15,6 +15,7 @@ from tailrace.sim.check import check, summary
 from tailrace.sim.clock import SimClock
 from tailrace.sim.determinism import deterministic
 from tailrace.sim.fault import Faults
+from tailrace.sim.history import History
 from tailrace.sim.loop import START_S
 from tailrace.sim.record_workload import RecordWorkload, Shape
 from tailrace.sim.workload import Workload
@@ -204,6 +205,10 @@ class Simulation:
     async def end(self) -> None:
         """Run further checks after everything has been read."""
 
+    def judge(self, history: History) -> list[str]:
+        """Return all anomalies of the history."""
+        return list(map(str, check(history)))
+
     def run(self) -> Outcome:
         """Run the simulation and check its history."""
         world = self.world
@@ -218,7 +223,7 @@ class Simulation:
                 complained = list(complaints.found)
                 world.loop.close()
         history = world.recorder.history()
-        self.problems += [*world.loop.failures, *complained, *map(str, check(history))]
+        self.problems += [*world.loop.failures, *complained, *self.judge(history)]
         return Outcome(
             world.seed,
             self.problems,

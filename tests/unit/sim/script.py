@@ -22,11 +22,12 @@ class Scene(ClusterSimulation):
 
     session_timeout_ms = 6_000
     care_share = 0.0
+    unclean_share = 0.0
 
     def __init__(self, seed: int, script: "type[Script]") -> None:
         super().__init__(seed)
         self.broker_count = 3
-        self.admin_every_s = 0.0
+        self.admin_every_s = self.config_every_s = 0.0
         self._script = script
 
     def choose_shape(self) -> Shape:

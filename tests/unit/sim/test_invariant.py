@@ -37,6 +37,7 @@ class Replica:
         self.log: Any = self
         self.config = SimpleNamespace(cleanup_policy_compact=False)
         self.log_start_offset = 0
+        self.is_offline = False
 
     @property
     def log_end_offset(self) -> int:

@@ -67,6 +67,7 @@ class TransactionClusterSimulation(ClusterSimulation):
     """The simulation of transactions with several brokers. It lasts longer, because a transaction takes longer."""
 
     care_share = 0.0
+    unclean_share = 0.0
 
     def choose_length(self) -> float:
         return self.random.choice([8.0, 12.0, 20.0])
