@@ -53,6 +53,8 @@ class Faults:
             self.lose_replies,
             self.hold_requests,
             self.hold_requests,
+            self.hold_client,
+            self.hold_client,
             self.kill_client,
             self.pause_client,
             self.shift_clock,
@@ -176,6 +178,15 @@ class Faults:
             transport, seconds = self._world.random.choice(found), self._length_s()
             self._world.note(f"what {transport.local} sends to {transport.remote[0]} is held for {seconds:g} s")
             transport.hold(seconds)
+
+    def hold_client(self) -> None:
+        """Hold all that a client sends on its connections, while connections that it opens meanwhile are quick."""
+        client, seconds = self._client(), self._length_s()
+        if client is not None:
+            self._world.note(f"all that {client.host} has under way is held for {seconds:g} s")
+            for transport in list(self._world.loop.network.transports):
+                if transport.local[0] == client.host:
+                    transport.hold(seconds)
 
     def _length_s(self) -> float:
         return self._world.random.choice(self.lengths_s)

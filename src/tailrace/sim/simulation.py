@@ -1,6 +1,7 @@
 """The simulation of one seed: brokers and clients, faults, healing, a final read, and checks."""
 
 import asyncio
+import errno
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from tailrace.sim.loop import START_S
 from tailrace.sim.record_workload import RecordWorkload, Shape
 from tailrace.sim.workload import Workload
 from tailrace.sim.world import ACKNOWLEDGED, World
+from tailrace.storage.error import StorageError
 
 Settings = dict[str, SettingValue]
 
@@ -62,8 +64,14 @@ class Complaints(logging.Handler):
         if record.thread != self._thread:
             return
         self._world.note(f"{record.levelname} {record.getMessage()}")
-        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
-            self.found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+        error = record.exc_info[1] if record.exc_info else None
+        if record.levelno >= logging.ERROR and error is not None and not _is_of_a_fault(error):
+            self.found.append(f"{record.getMessage()}: {error!r}")
+
+
+def _is_of_a_fault(error: BaseException) -> bool:
+    """Return whether the simulation caused an error, as a coordinator reports it whose disk has failed."""
+    return isinstance(error, StorageError) and error.cause.errno in (errno.EIO, errno.ENOSPC)
 
 
 class Simulation:

@@ -92,7 +92,8 @@ def configs_are_overwritten() -> Iterator[None]:
         known = metadata.store.nodes  # type: ignore[attr-defined]
         is_known = all(isinstance(record, ConfigRecord) and node_of(record)[0] in known for record in records)
         if records and is_known:
-            await metadata.store.commit([Put(*node_of(record), ANY_VERSION) for record in records])
+            nodes = [node_of(record) for record in records if isinstance(record, ConfigRecord)]
+            await metadata.store.commit([Put(*node, ANY_VERSION) for node in nodes])
         else:
             await commit(metadata, records, guards)
 

@@ -96,7 +96,7 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 FOUND = {
     "no check of the end": {"commit-after-fencing", "late-end", "torn-transaction"},
-    "no verification": {"hanging-transaction"},
+    "no verification": {"hanging-transaction", "aborted-read", "late-end"},
     "markers are forgotten": {"hanging-transaction", "torn-transaction"},
     "no last stable offset": {"intermediate-read", "aborted-read", "precommitted-read"},
     "offsets count at once": {"intermediate-read", "aborted-read", "missed"},

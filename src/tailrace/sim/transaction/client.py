@@ -20,7 +20,7 @@ from tailrace.sim.world import World
 
 GROUP = "copiers"
 _PASSING = (TransactionFailed, CommitFailed)
-_ABORT_SHARE = 0.15
+_ABORT_SHARES = (0.15, 0.15, 0.5)
 _DAWDLE_SHARE = 0.08
 _DAWDLE_S = (0.2, 4.0)
 _LIFE_SHARE = 0.05
@@ -51,6 +51,7 @@ class TransactionalClient:
         self.world = world
         self.shape = shape
         self.transactional_id = transactional_id
+        self.abort_share = Random(f"abort {transactional_id} {world.seed}").choice(_ABORT_SHARES)
 
     async def run(self, name: str) -> None:
         """Write until the simulation ends."""
@@ -108,7 +109,7 @@ class Teller(TransactionalClient):
             await self.pause(random)
         if random.random() < _PEEK_SHARE:
             await poll(self.world, name, consumer)
-        await (producer.abort if random.random() < _ABORT_SHARE else producer.commit)()
+        await (producer.abort if random.random() < self.abort_share else producer.commit)()
 
 
 class Copier(TransactionalClient):
@@ -138,7 +139,7 @@ class Copier(TransactionalClient):
     ) -> None:
         try:
             await self._transact(producer, consumer, records, random)
-            if random.random() >= _ABORT_SHARE:
+            if random.random() >= self.abort_share:
                 await producer.commit()
                 return
         except _PASSING:
