@@ -53,7 +53,7 @@ class ClusterSimulation(Simulation):
         self.syncs = self.random.random() < 0.3
         self.admin_every_s = self.random.choice([0.0, 0.5, 1.0])  # 0: no administrator
         self.care = choose_care(seed, self.care_share)
-        self.config_every_s = Random(f"configs {seed}").choice([0.0, 0.2, 0.6])  # 0: nobody alters configs
+        self.config_every_s = Random(f"configs {seed}").choice([0.0, 0.2, 0.6])  # 0: configs stay
         unclean_topics = {self.shape.topic} if self.is_unclean else set()
         self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics)
 
