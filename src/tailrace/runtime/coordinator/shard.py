@@ -83,6 +83,7 @@ class CoordinatorShard(Generic[M, R]):
         self.machine = machine
         self.is_loaded = False
         self.is_offline = False
+        self._is_discarded = False
         self._log = coordinator_log
         self._clock = clock
         self._set_timer = set_timer
@@ -97,9 +98,9 @@ class CoordinatorShard(Generic[M, R]):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the partition was deleted, is led by another broker or was elected anew."""
+        """Whether the partition was deleted, is led elsewhere or was elected anew, or another shard serves it."""
         partition = self._log.partition
-        return not partition.is_leader or partition.leader_epoch != self._leader_epoch
+        return self._is_discarded or not partition.is_leader or partition.leader_epoch != self._leader_epoch
 
     # --- load and unload
 
@@ -137,6 +138,11 @@ class CoordinatorShard(Generic[M, R]):
         partition = self._log.partition
         while not self.is_gone and (reached := partition.high_watermark_reached(partition.role.epoch_start_offset)):
             await reached
+
+    def discard(self) -> None:
+        """Unload for ever: if this broker leads again, another shard takes over, even in the same leader epoch."""
+        self._is_discarded = True
+        self.unload()
 
     def unload(self) -> None:
         """Answer the requests that wait: another broker coordinates from now on."""

@@ -76,7 +76,7 @@ class CoordinatorShards(ABC, Generic[M, R]):
             return
         shard = self._shards.get(partition.index)
         if shard is not None and shard.is_gone:
-            shard.unload()
+            shard.discard()
             del self._shards[partition.index]
         if partition.is_leader:
             self.shard_at(partition.index)
@@ -173,7 +173,7 @@ class CoordinatorShards(ABC, Generic[M, R]):
         except ApiError as error:
             raise ApiError(ErrorCode.NOT_COORDINATOR, error.message) from error
         if shard is not None:
-            shard.unload()
+            shard.discard()
         shard = self._shards[index] = self._new_shard(partition)
         task = asyncio.get_running_loop().create_task(shard.load())
         self._loading.add(task)
@@ -182,5 +182,5 @@ class CoordinatorShards(ABC, Generic[M, R]):
 
     def _unload_all(self) -> None:
         for shard in self._shards.values():
-            shard.unload()
+            shard.discard()
         self._shards = {}

@@ -91,6 +91,26 @@ async def test_a_load_that_is_overtaken_by_another_leader_ends_quietly() -> None
     assert (shard.is_loaded, shard.is_offline) == (False, False)
 
 
+async def test_a_load_ends_quietly_when_the_broker_leads_again_in_the_same_epoch() -> None:
+    """A session that ends and begins again makes a leader a follower and a leader again in one epoch.
+
+    Another shard takes over then. The first one took itself for the current one, and went offline because its election
+    was not over, or was loaded beside the other.
+    """
+    bench = await loaded(isr=(1, 2))
+    bench.add("a", 1)
+    bench.lead(1, (1, 2))
+    shard = bench.new_shard()
+    loading = asyncio.create_task(shard.load())
+    await settled()
+    bench.follow(1)
+    shard.discard()
+    bench.lead(1, (1, 2))
+    await loading
+    assert shard.is_gone
+    assert (shard.is_loaded, shard.is_offline) == (False, False)
+
+
 async def test_a_shard_that_is_unloaded_answers_the_requests_that_wait() -> None:
     bench = await loaded()
 
