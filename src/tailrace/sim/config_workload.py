@@ -16,6 +16,10 @@ from tailrace.protocol.messages.config import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsRequestResource,
+    IncrementalAlterConfigsResponse,
 )
 from tailrace.sim.workload import FAILURES, TRY_AGAIN_S, keep_trying
 from tailrace.sim.world import Program, World
@@ -25,6 +29,7 @@ ALTERED = {"file.delete.delay.ms": 60_000, "index.interval.bytes": 4_096}
 """Configs that change nothing for clients, each with the first of its values."""
 
 _SPREAD_S = 1.0
+_SET = 0
 
 
 class ConfigWorkload:
@@ -54,15 +59,23 @@ class ConfigWorkload:
 
     async def _alter(self, name: str, config: str) -> None:
         random = Random(f"{name} {self._world.seed}")
-        async with tailrace.aio.Admin(self._world.bootstrap, request_timeout_ms=2_000) as admin:
+        # One attempt each: a repeated one may arrive late and set an old value again, although it was acknowledged.
+        async with Cluster(self._world.bootstrap, client_id=name) as cluster:
             while not self._world.is_ending:
                 await asyncio.sleep(random.expovariate(1 / self._every_s))
+                if not cluster.view.nodes:
+                    await cluster.refresh([TOPIC])
+                node_id = random.choice(sorted(cluster.view.nodes))
                 value = str(ALTERED[config] + next(self._numbers))
                 operation = self._world.recorder.invoke(name, "alter", topic=TOPIC, configs={config: value})
                 try:
-                    await admin.alter_configs(ResourceType.TOPIC, TOPIC, {config: value})
+                    request = _alteration(config, value)
+                    reply = await cluster.request(node_id, request, IncrementalAlterConfigsResponse, timeout_ms=2_000)
                 except FAILURES as error:
                     operation.unknown(error)
+                    continue
+                if code := reply.responses[0].error_code:
+                    operation.unknown(code)
                 else:
                     self._world.count("configs altered")
                     operation.ok()
@@ -83,3 +96,11 @@ class ConfigWorkload:
                 request = DescribeConfigsRequest(resources=[resource])
                 reply = await cluster.request(broker.broker_id, request, DescribeConfigsResponse)
                 operation.ok(configs={config.name: config.value for config in reply.results[0].configs})
+
+
+def _alteration(config: str, value: str) -> IncrementalAlterConfigsRequest:
+    change = IncrementalAlterConfigsRequestConfig(name=config, config_operation=_SET, value=value)
+    resource = IncrementalAlterConfigsRequestResource(
+        resource_type=ResourceType.TOPIC, resource_name=TOPIC, configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource])
