@@ -31,6 +31,9 @@ REPLICATION = frozenset({"Violation", "lost-write", "unseen", "inconsistent-offs
 PRODUCE = frozenset({"duplicate", "lost-write", "unseen", "misplaced", "nonmonotonic-send", "inconsistent-offsets"})
 """The first words of the problems that producers cause."""
 
+UNTOLD = frozenset({"aborted-read"})
+"""The first words of the problems that a producer causes that takes a doubtful refusal for a definite one."""
+
 
 class Ablation(NamedTuple):
     """One safeguard to take away, and the simulation that has to notice."""
@@ -57,7 +60,8 @@ class Found(NamedTuple):
 def all_ablations() -> Iterator[Ablation]:
     """Yield every ablation of the simulator's tests."""
     yield from _of(ablation.ABLATIONS, ClusterSimulation, dict.fromkeys(ablation.ABLATIONS, REPLICATION))
-    yield from _of(produce_ablation.ABLATIONS, ClusterSimulation, dict.fromkeys(produce_ablation.ABLATIONS, PRODUCE))
+    produce = dict.fromkeys(produce_ablation.ABLATIONS, PRODUCE) | {"doubt is not told": UNTOLD}
+    yield from _of(produce_ablation.ABLATIONS, ClusterSimulation, produce)
     yield from _of(care_ablation.ABLATIONS, ClusterSimulation, care_ablation.FOUND)
     yield from _of(disk_ablation.ABLATIONS, ClusterSimulation, disk_ablation.FOUND)
     yield from _of(transaction_ablation.ABLATIONS, TransactionClusterSimulation, transaction_ablation.FOUND)

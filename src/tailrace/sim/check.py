@@ -12,6 +12,7 @@ from tailrace.sim.checkers.care_loss import (
     find_swept_records,
 )
 from tailrace.sim.checkers.config import find_lost_configs
+from tailrace.sim.checkers.deletion import find_excessive_deletions, find_falling_log_starts, find_undeleted
 from tailrace.sim.checkers.exactly_once import find_doubled, find_missed
 from tailrace.sim.checkers.finding import Finding
 from tailrace.sim.checkers.group_offset import find_dirty_offsets, find_group_regressions
@@ -42,6 +43,9 @@ LOG_CHECKERS: tuple[Checker, ...] = (
     find_falling_epochs,
     find_group_regressions,
     find_lost_configs,
+    find_excessive_deletions,
+    find_falling_log_starts,
+    find_undeleted,
 )
 
 TRANSACTION_CHECKERS: tuple[Checker, ...] = (

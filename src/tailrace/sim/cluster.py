@@ -22,8 +22,10 @@ from tailrace.sim.config_workload import ConfigWorkload
 from tailrace.sim.fault import Faults
 from tailrace.sim.history import History
 from tailrace.sim.invariant import Invariants
+from tailrace.sim.live_topic_workload import LiveTopicWorkload
 from tailrace.sim.process import PROCESS
 from tailrace.sim.record_workload import RecordWorkload, Shape
+from tailrace.sim.refusal import count_refusals, counting_restarts
 from tailrace.sim.simulation import Outcome, Settings, Simulation
 from tailrace.sim.store import SimStore
 from tailrace.sim.workload import Workload
@@ -31,6 +33,7 @@ from tailrace.sim.zookeeper import SimZookeeper
 
 _QUIET_S = 120.0
 _LOOK_S = 0.2
+_UNLIMITED_SHARE = 0.2
 _DRIFTS = (1.0, 1.0, 0.99, 0.999, 1.001, 1.01)
 
 
@@ -91,7 +94,7 @@ class ClusterSimulation(Simulation):
         records = RecordWorkload(self.world, self.shape)
         chosen: list[Workload] = [records]
         if self.admin_every_s:
-            chosen.append(AdminWorkload(self.world, records, every_s=self.admin_every_s))
+            chosen += [AdminWorkload(self.world, records, every_s=self.admin_every_s), *self.limiters(self.shape)]
         if self.config_every_s:
             chosen.append(ConfigWorkload(self.world, every_s=self.config_every_s))
         if self.care is not None:
@@ -100,6 +103,13 @@ class ClusterSimulation(Simulation):
 
     def judge(self, history: History) -> list[str]:
         return [] if self.is_unclean else super().judge(history)
+
+    def limiters(self, *shapes: Shape) -> list[Workload]:
+        """Return the workload that changes the limits of these topics, in most seeds with an administrator."""
+        random = Random(f"limiter {self.world.seed}")
+        if not self.admin_every_s or random.random() < _UNLIMITED_SHARE:
+            return []
+        return [LiveTopicWorkload(self.world, shapes, every_s=random.choice([0.2, 0.6]))]
 
     def broker_options(self) -> dict[str, str]:
         options = super().broker_options()
@@ -164,9 +174,14 @@ class ClusterSimulation(Simulation):
         self.invariants.check_same()
 
     def run(self) -> Outcome:
-        with self._listening_to_answers(), self._looking_at_leases(), self.invariants.noticing():
-            with watching_retention(self.world):
-                return super().run()
+        with (
+            self._listening_to_answers(),
+            self._looking_at_leases(),
+            self.invariants.noticing(),
+            counting_restarts(self.world.count),
+            watching_retention(self.world),
+        ):
+            return super().run()
 
     @contextmanager
     def _listening_to_answers(self) -> Iterator[None]:
@@ -175,6 +190,7 @@ class ClusterSimulation(Simulation):
         async def listen(dispatcher: Any, served: Any, context: Any, request: Any) -> Any:
             response = await answer(dispatcher, served, context, request)
             if PROCESS.get() is not None:
+                count_refusals(self.world.count, request, response)
                 self.invariants.answered(context.broker.broker_id, request, response)
             return response
 

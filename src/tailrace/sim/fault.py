@@ -62,7 +62,7 @@ class Faults:
 
     def heal(self) -> None:
         """Mend every link, and resume every program."""
-        self._is_over = True
+        self._is_over = self._world.is_healed = True
         self._world.note("heal")
         self._world.loop.network.mend_all()
         for broker in self._world.brokers:

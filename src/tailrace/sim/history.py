@@ -18,6 +18,9 @@ drain      partitions                                   (each was read to its en
 alter      topic, configs by name                       (those of one config follow each other)
 describe   topic, broker                                configs by name
 
+delete-records  partition, offset                       offset: the log start of all live replicas afterwards
+log-start  partition                                    offset
+
 init       transactional_id                             (older producers with this id are fenced)
 begin      transaction, transactional_id
 offsets    transaction, group, offsets by partition     (they are part of the transaction)

@@ -22,6 +22,7 @@ from tailrace.protocol.errors import ApiError
 from tailrace.records.record import read_records
 from tailrace.sim.face import SimConsumer, SimProducer, open_consumer, open_producer
 from tailrace.sim.history import Pending
+from tailrace.sim.refusal import settle_failed_send
 from tailrace.sim.workload import FAILURES, TRY_AGAIN_S, keep_trying, partition_name
 from tailrace.sim.world import ACKNOWLEDGED, Program, World
 
@@ -147,7 +148,7 @@ class SendingClient:
         try:
             metadata = await future
         except FAILURES as error:
-            operation.unknown(error)  # an earlier attempt may have been appended
+            settle_failed_send(operation, error)
         else:
             self._world.count(ACKNOWLEDGED)
             operation.ok(offset=metadata.offset)

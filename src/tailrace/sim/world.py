@@ -55,6 +55,7 @@ class World:
         self.clients: list[Client] = []
         self.notes: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.is_healed = False
         self.is_ending = False
 
     def now_ms(self) -> float:

@@ -47,6 +47,20 @@ class Story:
         self.recorder.invoke("member", "committed", group="readers").ok(offsets={P: offset})
         return self
 
+    def delete(self, offset: int, told: int | None = None) -> Self:
+        """The deletion of all records below an offset."""
+        told = offset if told is None else told
+        self.recorder.invoke("administrator", "delete-records", partition=P, offset=offset).ok(offset=told)
+        return self
+
+    def delete_lost(self, offset: int) -> Self:
+        self.recorder.invoke("administrator", "delete-records", partition=P, offset=offset).unknown("time-out")
+        return self
+
+    def log_start(self, offset: int) -> Self:
+        self.recorder.invoke("administrator", "log-start", partition=P).ok(offset=offset)
+        return self
+
     def drain(self) -> Self:
         self.recorder.invoke("last", "drain", partitions=[P]).ok()
         return self

@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from tailrace.client.produce import sequence
+from tailrace.client.produce import sender, sequence
 from tailrace.client.produce.batch import Batch
 from tailrace.client.produce.queue import Queue
 from tailrace.client.produce.sender import Sender
+from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.runtime.partition import Partition
 from tailrace.storage.producer_state import ProducerState
 
@@ -39,14 +40,24 @@ def doubtful_batches_are_split() -> Iterator[None]:
     """A batch that is refused as too large is split, although an earlier attempt may have been written."""
     settle = Sender._settle_error
 
-    def settle_error(sender: Sender, batch: Batch, error: Exception, **options: Any) -> bool:
-        unanswered, batch.unanswered_count = batch.unanswered_count, 0
-        try:
-            return settle(sender, batch, error, **options)
-        finally:
-            batch.unanswered_count = unanswered
+    def settle_error(self: Sender, batch: Batch, error: Exception, **options: Any) -> bool:
+        is_too_large = isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE
+        if not is_too_large or batch.record_count == 1:
+            return settle(self, batch, error, **options)
+        parts = batch.split()
+        for part in parts:  # else their numbers would be used again
+            part.unanswered_count = batch.unanswered_count
+        self._outbox.replace(batch, parts)
+        return True
 
     with leader_validates_first(), patch.object(Sender, "_settle_error", settle_error):
+        yield
+
+
+@contextmanager
+def doubt_is_not_told() -> Iterator[None]:
+    """The error of a refused batch does not say that an earlier attempt may have been written."""
+    with leader_validates_first(), patch.object(sender, "MAY_BE_WRITTEN", "the records are not in the log"):
         yield
 
 
@@ -69,5 +80,6 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "refused is not written": refused_is_not_written,
     "numbers are used again": numbers_are_used_again,
     "doubtful batches are split": doubtful_batches_are_split,
+    "doubt is not told": doubt_is_not_told,
     "no duplicates are known": no_duplicates_are_known,
 }

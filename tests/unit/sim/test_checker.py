@@ -19,8 +19,29 @@ CLEAN = {
     "two producers in any order": Story().send("a", 1).send("b", 0, "other").poll((0, "b"), (1, "a")).drain(),
     "epochs that rise": Story().send("a", 0).send("b", 1).poll((0, "a", 3), (1, "b", 5)).drain(),
     "commits that rise": Story().commit(3).committed(3).commit(3).commit(7).committed(7),
+    "deleted on request": Story().send("a", 0).send("b", 1).delete(1).log_start(1).poll((1, "b")).drain(),
+    "perhaps deleted": Story().send("a", 0).send("b", 1).delete_lost(1).poll((1, "b")).drain(),
+    "a deletion that was not carried out": Story().send("a", 0).delete_lost(1).log_start(0).poll((0, "a")).drain(),
+    "skipped because it was deleted": Story()
+    .send("a", 0)
+    .send("b", 1)
+    .send("c", 2)
+    .poll((0, "a"))
+    .delete(2)
+    .poll((2, "c"))
+    .drain(),
+    "deleted, at an offset that is not known": Story().send("a", -1).send("b", 1).delete(1).poll((1, "b")).drain(),
     "a lost commit that arrived late": Story().commit_lost(3).commit(7).committed(3),
 }
+
+
+def _undeleted() -> Story:
+    story = Story().send("a", 0).send("b", 1).delete(1)
+    drain = story.recorder.invoke("last", "drain", partitions=[P])
+    story.poll((0, "a"), (1, "b"), process="last")
+    drain.ok()
+    return story
+
 
 BROKEN = {
     "inconsistent-offsets": Story().send("a", 0).doubtful("b", "other").poll((0, "a")).poll((0, "b"), process="other"),
@@ -48,6 +69,9 @@ BROKEN = {
     .poll((1, "b"), process="other"),
     "leader-epoch-falls": Story().send("a", 0).send("b", 1).poll((0, "a", 5), (1, "b", 3)).drain(),
     "leader-epoch-changed": Story().send("a", 0).poll((0, "a", 3)).assign().poll((0, "a", 4)).drain(),
+    "excessive-deletion": Story().send("a", 0).send("b", 1).delete(1).log_start(2).poll((1, "b")).drain(),
+    "log-start-falls": Story().send("a", 0).send("b", 1).delete(1).log_start(1).log_start(0).poll((1, "b")).drain(),
+    "undeleted": _undeleted(),
     "group-offset-regression": Story().commit(7).committed(3),
 }
 
@@ -66,6 +90,21 @@ def test_every_checker_is_tried() -> None:
     """A checker that no history here wakes could as well be missing."""
     awake = {checker for checker in LOG_CHECKERS for story in BROKEN.values() if list(checker(story.history()))}
     assert awake == set(LOG_CHECKERS)
+
+
+def test_a_value_at_or_above_the_deleted_offsets_is_still_expected() -> None:
+    story = Story().send("a", 0).send("b", 1).send("c", 2).delete(1).poll((2, "c")).drain()
+    assert story.anomalies() == ["lost-write"]
+
+
+def test_a_value_without_an_offset_behind_the_deleted_ones_is_still_expected() -> None:
+    story = Story().send("a", 0).send("b", -1, "other").send("c", 3).send("d", -1).delete(2).poll((3, "c")).drain()
+    assert story.anomalies() == ["unseen"]
+
+
+def test_a_skip_before_the_deletion_was_requested_is_still_a_skip() -> None:
+    story = Story().send("a", 0).send("b", 1).send("c", 2).poll((0, "a")).poll((2, "c")).delete(2)
+    assert story.anomalies() == ["poll-skip"]
 
 
 def test_two_senders_told_of_one_offset_are_enough() -> None:

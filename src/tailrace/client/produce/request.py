@@ -51,6 +51,9 @@ A broker may give any other error after it has appended: NOT_LEADER_OR_FOLLOWER 
 followers, UNKNOWN_TOPIC_OR_PARTITION if the topic is deleted meanwhile, KAFKA_STORAGE_ERROR if a flush fails.
 """
 
+MAY_BE_WRITTEN = "the records may be in the log, because an attempt had no definite answer"
+"""The end of an error's message if it is unknown whether the records are written."""
+
 _NAMES_VERSION_MAX = 12  # the last version that has topic names instead of ids
 
 

@@ -26,6 +26,7 @@ from tailrace.client.produce.outbox import Outbox
 from tailrace.client.produce.queue import Drained
 from tailrace.client.produce.request import (
     ACKS_NONE,
+    MAY_BE_WRITTEN,
     NOT_WRITTEN,
     STALE_SEQUENCE,
     build_produce,
@@ -328,8 +329,7 @@ class Sender:
             self._succeed(batch, Outcome(NO_OFFSET))
             return
         if batch.is_in_doubt and isinstance(error, ApiError):
-            text = "the records may be in the log, because an attempt had no definite answer"
-            error = ApiError(error.code, f"{error.message or error.code.name}; {text}")
+            error = ApiError(error.code, f"{error.message or error.code.name}; {MAY_BE_WRITTEN}")
         _log.warning("%d records for %s failed: %s", batch.record_count, batch.target, error)
         self._outbox.give_up(batch)
         batch.fail(error)

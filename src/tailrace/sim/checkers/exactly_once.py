@@ -1,7 +1,7 @@
 """Checks of exactly-once copies: values written in transactions together with the group's offsets.
 
 A send may name its source. For each record of a source partition, exactly one value is committed: not two, and not
-none below the group's committed offset.
+none below the group's committed offset. A source record that was deleted on request may have none.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def find_missed(history: History) -> Iterator[Finding]:
         return
     made, done = _made(history), _done(history)
     for order in partition_orders(history):
-        for offset in order.offsets:
+        for offset in (offset for offset in order.offsets if offset >= order.deleted_end):
             source = f"{order.name}:{offset}"
             if offset < done.get(order.name, 0) and source not in made:
                 text = f"no value was made from it, but offset {done[order.name]} is committed"

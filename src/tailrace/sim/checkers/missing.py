@@ -40,7 +40,7 @@ def missing_values(history: History) -> list[Missing]:
 def _missing(order: PartitionOrder, is_drained: bool) -> Iterator[Missing]:
     for value, offset in order.acknowledged.items():
         is_passed = 0 <= offset < order.visible_end
-        if value not in order.visible and (is_passed or is_drained):
+        if value not in order.visible and (is_passed or is_drained) and not order.may_be_deleted(value):
             yield Missing(order, value, offset, is_passed)
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from tailrace.sim.checkers.deletion import deleted_end
 from tailrace.sim.checkers.transaction import Transaction, transactions
 from tailrace.sim.history import FAIL, READ_COMMITTED, History, Operation, Record
 
@@ -22,6 +23,8 @@ class PartitionOrder:
     visible: dict[object, list[Operation]] = field(default_factory=dict)
     """The values read by `read_committed` consumers."""
     visible_end: int = -1
+    deleted_end: int = 0
+    """The offset below which an administrator may have deleted the records."""
 
     @cached_property
     def read_offsets(self) -> dict[object, set[int]]:
@@ -44,6 +47,15 @@ class PartitionOrder:
             return min(self.read_offsets[value])
         offset = self.told.get(value, -1)
         return offset if offset >= 0 else None
+
+    def may_be_deleted(self, value: object) -> bool:
+        """Return whether an acknowledged value is, or may be, below the offset up to which records were deleted."""
+        offset, send = self.told[value], self.sends[value]
+        if offset >= 0 or self.deleted_end == 0:
+            return 0 <= offset < self.deleted_end
+        before = [other for other in self.sends.values() if other.process == send.process and other.begun < send.begun]
+        found = (self.offset_of(other.asked["value"]) for other in before)
+        return max((known for known in found if known is not None), default=-1) + 1 < self.deleted_end
 
     def note_send(self, send: Operation) -> None:
         """Add a send and its outcome."""
@@ -79,6 +91,8 @@ def partition_orders(history: History) -> list[PartitionOrder]:
     for transaction in transactions(history):
         if not transaction.is_aborted and (transaction.is_committed or seen_parts(transaction, orders)):
             _acknowledge(transaction, orders)
+    for name, partition in orders.items():
+        partition.deleted_end = deleted_end(history, name)
     return [orders[name] for name in sorted(orders)]
 
 

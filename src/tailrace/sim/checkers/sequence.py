@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tailrace.sim.checkers.deletion import deleted_end
 from tailrace.sim.checkers.finding import Finding
 from tailrace.sim.checkers.order import partition_orders
 from tailrace.sim.history import History, Operation, Record
@@ -53,7 +54,8 @@ def find_poll_skips(history: History) -> Iterator[Finding]:
     offsets = {order.name: order.offsets for order in partition_orders(history)}
     for step in _steps(history):
         known = offsets[step.after.partition]
-        following = bisect_right(known, step.before.offset)
+        deleted = deleted_end(history, step.after.partition, _moment(step.second))
+        following = bisect_right(known, max(step.before.offset, deleted - 1))
         if following < len(known) and known[following] < step.after.offset:
             text = f"got offset {step.after.offset} after {step.before.offset} and missed {known[following]}"
             yield step.finding("poll-skip", text)

@@ -12,6 +12,7 @@ from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.sim.face import SimConsumer, open_producer
 from tailrace.sim.history import Pending
+from tailrace.sim.refusal import settle_failed_send
 from tailrace.sim.workload import FAILURES, partition_name
 from tailrace.sim.world import ACKNOWLEDGED, World
 
@@ -81,7 +82,7 @@ class RecordedProducer:
         try:
             metadata = await future
         except FAILURES as error:
-            operation.unknown(error)
+            settle_failed_send(operation, error)
             return False
         operation.ok(offset=metadata.offset)
         return True

@@ -73,7 +73,8 @@ class TransactionClusterSimulation(ClusterSimulation):
         return self.random.choice([8.0, 12.0, 20.0])
 
     def choose_workloads(self) -> list[Workload]:
-        return [make_workload(self)]
+        workload = make_workload(self)
+        return [workload, *self.limiters(*workload.topics)]
 
     def broker_options(self) -> dict[str, str]:
         return {**super().broker_options(), **OPTIONS, "transaction.state.log.replication.factor": "3"}

@@ -37,8 +37,13 @@ class TransactionWorkload:
             transaction_timeout_ms=transaction_timeout_ms,
         )
 
+    @property
+    def topics(self) -> tuple[Shape, Shape]:
+        """The source and the target."""
+        return self._source, self._target
+
     async def prepare(self) -> None:
-        await asyncio.gather(*(make_topic(self.world, shape) for shape in (self._source, self._target)))
+        await asyncio.gather(*(make_topic(self.world, shape) for shape in self.topics))
 
     def programs(self) -> dict[str, Program]:
         world, shape = self.world, self.shape

@@ -1,0 +1,150 @@
+"""An administrator workload that changes limits and deletes records of topics while other clients use them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+
+import tailrace.aio
+from tailrace.client.admin.core import ResourceType
+from tailrace.client.offset import EARLIEST, LATEST
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.errors import ApiError
+from tailrace.sim.record_workload import Shape
+from tailrace.sim.workload import FAILURES, keep_trying, partition_name
+from tailrace.sim.world import Program, World
+
+_NAME = "limiter"
+_TIMEOUT_MS = 2_000
+_LOWERED_S = (0.05, 0.2, 0.5, 2.0)
+_RESTORE_EVERY_S = 0.5
+_DOUBT_SHARE = 0.4
+_DOUBT_S = (0.02, 0.3)
+_LOSS_SHARE = 0.3
+_MANY_SHARE = 0.3
+
+_LIMITS: Mapping[str, tuple[int, ...]] = {
+    "max.message.bytes": (1, 100, 300, 1_200, 5_000),
+    "message.timestamp.before.max.ms": (0, 10, 1_000),
+    "message.timestamp.after.max.ms": (0, 10, 1_000),
+    "min.insync.replicas": (3, 5),  # only raised: with a lower one, a power loss may lose acknowledged records
+}
+"""The limits that are changed, and the values by which they reject some batches or all of them."""
+
+_DRAWN = ("max.message.bytes", *_LIMITS)
+
+Act = Callable[[str, tailrace.aio.Admin, Random], Awaitable[None]]
+
+
+class LiveTopicWorkload:
+    """Lowers limits of topics that are in use and restores them after a while, and deletes the oldest records."""
+
+    def __init__(self, world: World, shapes: Sequence[Shape], *, every_s: float) -> None:
+        """`shapes` name the topics and their configs."""
+        self._world = world
+        self._configs = {shape.topic: dict(shape.topic_configs) for shape in shapes}
+        self._every_s = every_s
+
+    async def prepare(self) -> None:
+        """Do nothing; others create the topics."""
+
+    def programs(self) -> dict[str, Program]:
+        return {_NAME: self._run}
+
+    async def drain(self) -> None:
+        """Look where the logs start."""
+        await keep_trying(self._world, "last-look", self._look)
+
+    async def _run(self, name: str) -> None:
+        await keep_trying(self._world, name, self._change)
+
+    async def _change(self, name: str) -> None:
+        random = Random(f"{name} {self._world.seed}")
+        acts: list[Act] = [self._limit, self._limit, self._delete_records]
+        async with tailrace.aio.Admin(self._world.bootstrap, request_timeout_ms=_TIMEOUT_MS) as admin:
+            await self._restore_all(admin)  # an earlier life may have left a limit
+            while not self._world.is_healed:
+                await asyncio.sleep(random.expovariate(1 / self._every_s))
+                try:
+                    await random.choice(acts)(name, admin, random)
+                except FAILURES as error:
+                    self._world.note(f"{name} failed: {error}")
+            # A request that the network held may still lower a limit after it was restored.
+            while not self._world.is_ending:
+                await self._restore_all(admin)
+                await asyncio.sleep(_RESTORE_EVERY_S)
+
+    # --- limits
+
+    async def _limit(self, name: str, admin: tailrace.aio.Admin, random: Random) -> None:
+        """Lower a limit, so that the topic rejects batches that it took before, and restore it."""
+        topic, limit = random.choice(list(self._configs)), random.choice(_DRAWN)
+        value, seconds = random.choice(_LIMITS[limit]), random.choice(_LOWERED_S)
+        self._world.count(f"admin limit {limit}")
+        self._world.note(f"{topic} has {limit}={value} for {seconds:.2f} s")
+        if random.random() < _DOUBT_SHARE:
+            self._lose_replies(random)
+        try:
+            await admin.alter_configs(ResourceType.TOPIC, topic, {limit: str(value)})
+            await asyncio.sleep(seconds)
+        finally:
+            await self._restore(admin, topic, limit)
+
+    def _lose_replies(self, random: Random) -> None:
+        """Leave the clients in doubt what is written, so that they repeat it when the limit is lower."""
+        network, seconds = self._world.loop.network, random.uniform(*_DOUBT_S)
+        for client in self._world.clients:
+            for broker in self._world.brokers if client.name != _NAME else ():
+                network.lose(broker.host, client.host, _LOSS_SHARE)
+                self._world.loop.call_later(seconds, partial(network.lose, broker.host, client.host, 0.0))
+
+    async def _restore(self, admin: tailrace.aio.Admin, topic: str, *limits: str) -> None:
+        before = self._configs[topic]
+        await admin.alter_configs(ResourceType.TOPIC, topic, {limit: before.get(limit) for limit in limits})
+
+    async def _restore_all(self, admin: tailrace.aio.Admin) -> None:
+        for topic in self._configs:
+            await self._restore(admin, topic, *_LIMITS)
+
+    # --- records
+
+    async def _delete_records(self, name: str, admin: tailrace.aio.Admin, random: Random) -> None:
+        """Delete some of the oldest records of a partition, or all."""
+        target = random.choice(await self._partitions(admin))
+        start = await self._find_start(name, admin, target)
+        end = (await admin.list_offsets(target.topic, {target.partition: LATEST}))[target.partition].offset
+        if end <= start:
+            return
+        offset = random.randint(start + 1, end) if random.random() < _MANY_SHARE else min(start + 5, end)
+        self._world.count("admin delete records")
+        self._world.note(f"delete the records of {target} below {offset}")
+        place = partition_name(target)
+        operation = self._world.recorder.invoke(name, "delete-records", partition=place, offset=offset)
+        try:
+            outcome = (await admin.delete_records({target: offset}))[target]
+        except FAILURES as error:
+            operation.unknown(error)
+            raise
+        if isinstance(outcome, ApiError):
+            operation.unknown(outcome)
+        else:
+            operation.ok(offset=outcome)
+
+    async def _find_start(self, name: str, admin: tailrace.aio.Admin, target: TopicPartition) -> int:
+        operation = self._world.recorder.invoke(name, "log-start", partition=partition_name(target))
+        try:
+            found = (await admin.list_offsets(target.topic, {target.partition: EARLIEST}))[target.partition]
+        except FAILURES as error:
+            operation.unknown(error)
+            raise
+        operation.ok(offset=found.offset)
+        return found.offset
+
+    async def _look(self, name: str) -> None:
+        async with tailrace.aio.Admin(self._world.bootstrap, request_timeout_ms=_TIMEOUT_MS) as admin:
+            for target in await self._partitions(admin):
+                await self._find_start(name, admin, target)
+
+    async def _partitions(self, admin: tailrace.aio.Admin) -> list[TopicPartition]:
+        found = [topic for topic in await admin.list_topics() if topic.name in self._configs]
+        return [TopicPartition(topic.name, index) for topic in found for index in range(len(topic.partitions))]
