@@ -167,3 +167,24 @@ def test_a_damaged_batch_around_the_log_start_begins_no_log(pair: Pair) -> None:
     with pytest.raises(CorruptBatch, match="checksum"):
         append_replicated(pair.follower, data, 100)
     assert (pair.follower.log_start_offset, pair.follower.log_end_offset) == (1, 1)
+
+
+def test_a_follower_begins_with_the_batch_that_holds_the_leaders_log_start(pair: Pair) -> None:
+    """DeleteRecords had cut inside a batch. A new follower rejected that batch for ever, as one below its log."""
+    for epoch in (1, 2):
+        pair.leader_bench.append(pair.leader, b"a", b"b", b"c", leader_epoch=epoch)
+    pair.leader.advance_log_start(4)
+    pair.follower.truncate_fully(4)
+    pair.replicate()
+    assert (pair.follower.log_start_offset, pair.follower.log_end_offset) == (4, 6)
+    assert pair.follower.epochs.starts == pair.leader.epochs.starts
+    assert bytes(pair.follower.read(4, EVERYTHING, 6, True)) == bytes(pair.leader.read(4, EVERYTHING, 6, True))
+
+
+def test_a_batch_below_a_log_that_has_records_is_still_rejected(pair: Pair) -> None:
+    pair.leader_bench.append(pair.leader, b"a", b"b", b"c")
+    data = pair.fetched()
+    pair.follower_bench.append(pair.follower, b"x", b"y")
+    pair.follower.advance_log_start(1)
+    with pytest.raises(CorruptBatch, match="log end offset 2"):
+        append_replicated(pair.follower, data, 100)
