@@ -16,7 +16,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from tests.unit.sim import ablation, care_ablation, disk_ablation, produce_ablation, transaction_ablation
+from tests.unit.sim import (
+    ablation,
+    admin_ablation,
+    care_ablation,
+    disk_ablation,
+    produce_ablation,
+    transaction_ablation,
+)
 
 from tailrace.sim.cluster import ClusterSimulation
 from tailrace.sim.determinism import fix_hashes
@@ -64,6 +71,7 @@ def all_ablations() -> Iterator[Ablation]:
     yield from _of(produce_ablation.ABLATIONS, ClusterSimulation, produce)
     yield from _of(care_ablation.ABLATIONS, ClusterSimulation, care_ablation.FOUND)
     yield from _of(disk_ablation.ABLATIONS, ClusterSimulation, disk_ablation.FOUND)
+    yield from _of(admin_ablation.ABLATIONS, ClusterSimulation, admin_ablation.FOUND)
     yield from _of(transaction_ablation.ABLATIONS, TransactionClusterSimulation, transaction_ablation.FOUND)
 
 

@@ -1,14 +1,14 @@
 """The simulation of a cluster: three to five brokers, simulated metadata servers, clients and faults."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from tailrace.coordination.store import MetadataStore
+from tailrace.coordination.store import Change, MetadataStore
 from tailrace.runtime.lease import Lease
 from tailrace.server.dispatch import Dispatcher
 from tailrace.sim.admin_workload import AdminWorkload
@@ -21,11 +21,14 @@ from tailrace.sim.cluster_fault import ClusterFaults
 from tailrace.sim.config_workload import ConfigWorkload
 from tailrace.sim.fault import Faults
 from tailrace.sim.history import History
+from tailrace.sim.incarnation import Incarnations
 from tailrace.sim.invariant import Invariants
 from tailrace.sim.live_topic_workload import LiveTopicWorkload
 from tailrace.sim.process import PROCESS
 from tailrace.sim.record_workload import RecordWorkload, Shape
 from tailrace.sim.refusal import count_refusals, counting_restarts
+from tailrace.sim.remade_topic_workload import TOPIC as REMADE
+from tailrace.sim.remade_topic_workload import RemadeTopicWorkload
 from tailrace.sim.simulation import Outcome, Settings, Simulation
 from tailrace.sim.store import SimStore
 from tailrace.sim.workload import Workload
@@ -34,6 +37,7 @@ from tailrace.sim.zookeeper import SimZookeeper
 _QUIET_S = 120.0
 _LOOK_S = 0.2
 _UNLIMITED_SHARE = 0.2
+_REMADE_SHARE = 0.3
 _DRIFTS = (1.0, 1.0, 0.99, 0.999, 1.001, 1.01)
 
 
@@ -59,6 +63,7 @@ class ClusterSimulation(Simulation):
         self.config_every_s = Random(f"configs {seed}").choice([0.0, 0.2, 0.6])  # 0: configs stay
         unclean_topics = {self.shape.topic} if self.is_unclean else set()
         self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics)
+        self.incarnations = Incarnations(REMADE)
 
     def choose_length(self) -> float:
         return self.random.choice([2.0, 3.0, 4.0, 8.0])
@@ -94,7 +99,8 @@ class ClusterSimulation(Simulation):
         records = RecordWorkload(self.world, self.shape)
         chosen: list[Workload] = [records]
         if self.admin_every_s:
-            chosen += [AdminWorkload(self.world, records, every_s=self.admin_every_s), *self.limiters(self.shape)]
+            chosen.append(AdminWorkload(self.world, records, every_s=self.admin_every_s))
+            chosen += [*self.limiters(self.shape), *self.remakers()]
         if self.config_every_s:
             chosen.append(ConfigWorkload(self.world, every_s=self.config_every_s))
         if self.care is not None:
@@ -110,6 +116,13 @@ class ClusterSimulation(Simulation):
         if not self.admin_every_s or random.random() < _UNLIMITED_SHARE:
             return []
         return [LiveTopicWorkload(self.world, shapes, every_s=random.choice([0.2, 0.6]))]
+
+    def remakers(self) -> list[Workload]:
+        """Return the workload that deletes a topic and creates it again, in some seeds."""
+        random = Random(f"remaker {self.world.seed}")
+        if random.random() >= _REMADE_SHARE:
+            return []
+        return [RemadeTopicWorkload(self.world, self.shape, self.incarnations, every_s=random.choice([0.3, 1.0]))]
 
     def broker_options(self) -> dict[str, str]:
         options = super().broker_options()
@@ -149,8 +162,13 @@ class ClusterSimulation(Simulation):
             own = options if self.care is None else {**options, **self.care.broker_options(broker_id)}
             world.brokers.append(SimBroker(world.loop, broker_id, own, open_store, clock, dice))
             self.invariants.add(world.brokers[-1])
-        self.zookeeper.on_commit = self.invariants.committed
+        self.zookeeper.on_commit = self.committed
         world.loop.after_step = self.invariants.after_step
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Take in a change of the metadata."""
+        self.invariants.committed(changes)
+        self.incarnations.committed(changes)
 
     def make_faults(self) -> Faults:
         every_s = 1e9 if self.is_calm else self.random.choice([0.2, 0.4, 0.8])
@@ -191,6 +209,7 @@ class ClusterSimulation(Simulation):
             response = await answer(dispatcher, served, context, request)
             if PROCESS.get() is not None:
                 count_refusals(self.world.count, request, response)
+                self.incarnations.answered(self.invariants.brokers[context.broker.broker_id], request, response)
                 self.invariants.answered(context.broker.broker_id, request, response)
             return response
 

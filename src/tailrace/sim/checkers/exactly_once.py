@@ -27,7 +27,7 @@ def find_missed(history: History) -> Iterator[Finding]:
     targets = {send.asked["partition"] for send in history.of("send") if "source" in send.asked}
     if not targets or not targets <= drained:
         return
-    made, done = _made(history), _done(history)
+    made, done = {*_made(history), *_perhaps_deleted(history)}, _done(history)
     for order in partition_orders(history):
         for offset in (offset for offset in order.offsets if offset >= order.deleted_end):
             source = f"{order.name}:{offset}"
@@ -45,6 +45,15 @@ def _made(history: History) -> dict[str, list[Operation]]:
             if send is not None and "source" in send.asked:
                 found.setdefault(send.asked["source"], []).append(send)
     return found
+
+
+def _perhaps_deleted(history: History) -> Iterator[str]:
+    """Yield the sources of values that an administrator may have deleted since."""
+    for order in partition_orders(history):
+        for value in order.told:
+            source = order.sends[value].asked.get("source")
+            if source is not None and order.may_be_deleted(value):
+                yield source
 
 
 def _done(history: History) -> dict[str, int]:
