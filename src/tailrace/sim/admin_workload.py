@@ -12,7 +12,7 @@ from tailrace.sim.workload import FAILURES, keep_trying
 from tailrace.sim.world import Program, World
 
 EXTRAS = ("extra-1", "extra-2")
-_PARTITIONS_MAX = 4
+PARTITIONS_MAX = 4
 _RECORDS = 5
 _SETTINGS = {"request.timeout.ms": 1_500, "delivery.timeout.ms": 3_000, "linger.ms": 0}
 
@@ -75,7 +75,7 @@ class AdminWorkload:
     async def _grow(self, admin: tailrace.aio.Admin, random: Random) -> None:
         name = random.choice([self._records.shape.topic, *EXTRAS])
         found = next((topic for topic in await admin.list_topics() if topic.name == name), None)
-        if found is None or len(found.partitions) >= _PARTITIONS_MAX:
+        if found is None or len(found.partitions) >= PARTITIONS_MAX:
             return
         count = len(found.partitions) + 1
         self._world.note(f"{name} grows to {count}")

@@ -139,6 +139,9 @@ class ClusterSimulation(Simulation):
             # So small that a follower needs many fetches to catch up, and fetches ahead.
             "replica.fetch.max.bytes": Random(f"fetch {self.world.seed}").choice(["300", "3000", "1048576"]),
             "replica.high.watermark.checkpoint.interval.ms": "1000",
+            "log.retention.check.interval.ms": Random(f"retention {self.world.seed}").choice(
+                ["200", "300000", "300000"]
+            ),
             "controlled.shutdown.retry.backoff.ms": "500",
             "group.min.session.timeout.ms": "1000",
             "group.consumer.min.session.timeout.ms": "1000",

@@ -20,6 +20,7 @@ describe   topic, broker                                configs by name
 
 delete-records  partition, offset                       offset: the log start of all live replicas afterwards
 log-start  partition                                    offset
+retention  partition (a shorter one, and its end)       offset: the log end offset afterwards; all below may be gone
 
 init       transactional_id                             (older producers with this id are fenced)
 begin      transaction, transactional_id

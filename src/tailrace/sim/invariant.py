@@ -305,9 +305,13 @@ class Invariants:
         return [state.isr for state in self._states.values()]
 
     def is_whole(self) -> bool:
-        """Return whether every replica is in sync and its high watermark is its log end offset."""
+        """Return whether every replica is in sync, begins where its leader's log begins, and is committed to its end."""
         topics = self._assignments
-        return all(
+        starts: dict[_Key, set[int]] = {}
+        for broker in self.brokers.values():
+            for partition in broker.replicas():
+                starts.setdefault(_key(partition), set()).add(partition.log.log_start_offset)
+        return all(len(found) == 1 for found in starts.values()) and all(
             set(state.isr) == set(topics[state.topic].assignment[state.partition])
             and not topics[state.topic].adding.get(state.partition)
             and not topics[state.topic].removing.get(state.partition)

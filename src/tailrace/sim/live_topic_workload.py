@@ -10,6 +10,7 @@ from tailrace.client.admin.core import ResourceType
 from tailrace.client.offset import EARLIEST, LATEST
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError
+from tailrace.sim.admin_workload import PARTITIONS_MAX
 from tailrace.sim.record_workload import Shape
 from tailrace.sim.workload import FAILURES, keep_trying, partition_name
 from tailrace.sim.world import Program, World
@@ -17,6 +18,7 @@ from tailrace.sim.world import Program, World
 _NAME = "limiter"
 _TIMEOUT_MS = 2_000
 _LOWERED_S = (0.05, 0.2, 0.5, 2.0)
+_SHORT_S = (0.3, 1.0)
 _RESTORE_EVERY_S = 0.5
 _DOUBT_SHARE = 0.4
 _DOUBT_S = (0.02, 0.3)
@@ -32,6 +34,10 @@ _LIMITS: Mapping[str, tuple[int, ...]] = {
 """The limits that are changed, and the values by which they reject some batches or all of them."""
 
 _DRAWN = ("max.message.bytes", *_LIMITS)
+
+_RETENTIONS: tuple[Mapping[str, str], ...] = ({"retention.bytes": "0"}, {"retention.ms": "50"})
+_SMALL_SEGMENTS = {"internal.segment.bytes": "300"}  # so that there is a segment that retention may delete
+_CHANGED = (*_LIMITS, *_SMALL_SEGMENTS, *(config for retention in _RETENTIONS for config in retention))
 
 Act = Callable[[str, tailrace.aio.Admin, Random], Awaitable[None]]
 
@@ -60,7 +66,7 @@ class LiveTopicWorkload:
 
     async def _change(self, name: str) -> None:
         random = Random(f"{name} {self._world.seed}")
-        acts: list[Act] = [self._limit, self._limit, self._delete_records]
+        acts: list[Act] = [self._limit, self._limit, self._limit, self._delete_records, self._shorten_retention]
         async with tailrace.aio.Admin(self._world.bootstrap, request_timeout_ms=_TIMEOUT_MS) as admin:
             await self._restore_all(admin)  # an earlier life may have left a limit
             while not self._world.is_healed:
@@ -104,7 +110,7 @@ class LiveTopicWorkload:
 
     async def _restore_all(self, admin: tailrace.aio.Admin) -> None:
         for topic in self._configs:
-            await self._restore(admin, topic, *_LIMITS)
+            await self._restore(admin, topic, *_CHANGED)
 
     # --- records
 
@@ -129,6 +135,24 @@ class LiveTopicWorkload:
             operation.unknown(outcome)
         else:
             operation.ok(offset=outcome)
+
+    async def _shorten_retention(self, name: str, admin: tailrace.aio.Admin, random: Random) -> None:
+        """Keep hardly any records of a topic for a while."""
+        topic, retention = random.choice(list(self._configs)), random.choice(_RETENTIONS)
+        seconds = random.choice(_SHORT_S)
+        self._world.count("admin shorten retention")
+        self._world.note(f"{topic} has {dict(retention)} for {seconds} s")
+        recorder, targets = self._world.recorder, [TopicPartition(topic, index) for index in range(PARTITIONS_MAX)]
+        operations = {each: recorder.invoke(name, "retention", partition=partition_name(each)) for each in targets}
+        try:
+            await admin.alter_configs(ResourceType.TOPIC, topic, {**_SMALL_SEGMENTS, **retention})
+            await asyncio.sleep(seconds)
+        finally:
+            await self._restore(admin, topic, *_CHANGED)
+        known = [each.partition for each in await self._partitions(admin) if each.topic == topic]
+        ends = await admin.list_offsets(topic, dict.fromkeys(known, LATEST))
+        for target, operation in operations.items():
+            operation.ok(offset=ends[target.partition].offset if target.partition in ends else 0)
 
     async def _find_start(self, name: str, admin: tailrace.aio.Admin, target: TopicPartition) -> int:
         operation = self._world.recorder.invoke(name, "log-start", partition=partition_name(target))

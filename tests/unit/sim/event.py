@@ -57,6 +57,11 @@ class Story:
         self.recorder.invoke("administrator", "delete-records", partition=P, offset=offset).unknown("time-out")
         return self
 
+    def retention(self, end: int) -> Self:
+        """A short retention that was restored when the log ended at an offset."""
+        self.recorder.invoke("administrator", "retention", partition=P).ok(offset=end)
+        return self
+
     def log_start(self, offset: int) -> Self:
         self.recorder.invoke("administrator", "log-start", partition=P).ok(offset=offset)
         return self

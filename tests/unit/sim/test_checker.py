@@ -30,6 +30,8 @@ CLEAN = {
     .delete(2)
     .poll((2, "c"))
     .drain(),
+    "gone by a short retention": Story().send("a", 0).send("b", 1).retention(1).log_start(1).poll((1, "b")).drain(),
+    "kept in spite of a short retention": Story().send("a", 0).retention(1).log_start(0).poll((0, "a")).drain(),
     "deleted, at an offset that is not known": Story().send("a", -1).send("b", 1).delete(1).poll((1, "b")).drain(),
     "a lost commit that arrived late": Story().commit_lost(3).commit(7).committed(3),
 }
@@ -100,6 +102,11 @@ def test_a_value_at_or_above_the_deleted_offsets_is_still_expected() -> None:
 def test_a_value_without_an_offset_behind_the_deleted_ones_is_still_expected() -> None:
     story = Story().send("a", 0).send("b", -1, "other").send("c", 3).send("d", -1).delete(2).poll((3, "c")).drain()
     assert story.anomalies() == ["unseen"]
+
+
+def test_a_value_sent_after_the_short_retention_is_still_expected() -> None:
+    story = Story().send("a", 0).send("b", 1).retention(1).send("c", 2).log_start(2).poll((2, "c")).drain()
+    assert story.anomalies() == ["lost-write", "excessive-deletion"]
 
 
 def test_a_skip_before_the_deletion_was_requested_is_still_a_skip() -> None:

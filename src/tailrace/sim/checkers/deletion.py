@@ -1,7 +1,8 @@
-"""Checks of DeleteRecords: no more is deleted than requested, deleted records stay away, and the log start only grows.
+"""Checks of deletions: no more is deleted than requested, deleted records stay away, and the log start only grows.
 
 A request with an unknown outcome may still be carried out late. So a record may be gone as soon as its deletion was
-requested, and must be gone once it was acknowledged.
+requested, and must be gone once it was acknowledged. A short retention may delete everything up to the log end offset
+of the time when it was restored, and need not delete anything.
 """
 
 from collections.abc import Iterator
@@ -12,16 +13,22 @@ from tailrace.sim.checkers.finding import Finding
 from tailrace.sim.history import FAIL, History, Operation
 
 
-def deleted_end(history: History, partition: str, until: float = inf) -> int:
+def deleted_end(history: History, partition: str, until: float = inf) -> float:
     """Return the highest offset below which records may be gone, because of requests that began before a line."""
     asked = [each for each in _deletions(history).get(partition, ()) if each.begun < until]
-    return max((each.asked["offset"] for each in asked), default=0)
+    return max((_asked_end(each) for each in asked), default=0)
+
+
+def _asked_end(deletion: Operation) -> float:
+    """Return the offset below which an administrator allowed the records to go. It is infinite if it is unknown."""
+    end: float = deletion.asked["offset"] if deletion.kind == "delete-records" else deletion.told.get("offset", inf)
+    return end
 
 
 @lru_cache(maxsize=1)  # several checkers use it in turn
 def _deletions(history: History) -> dict[str, list[Operation]]:
     found: dict[str, list[Operation]] = {}
-    for operation in history.of("delete-records"):
+    for operation in history.of("delete-records", "retention"):
         if operation.outcome != FAIL:
             found.setdefault(operation.asked["partition"], []).append(operation)
     return found
@@ -39,17 +46,13 @@ def find_excessive_deletions(history: History) -> Iterator[Finding]:
 
 
 def find_falling_log_starts(history: History) -> Iterator[Finding]:
-    """Find log start offsets that are lower than one that was found or acknowledged before."""
-    seen: dict[str, list[Operation]] = {}
-    for operation in history.of("log-start", "delete-records"):
-        if operation.is_ok:
-            seen.setdefault(operation.asked["partition"], []).append(operation)
-    for partition, operations in sorted(seen.items()):
-        for look in operations:
-            earlier = _highest(other for other in operations if other.ended_before(look))
-            if look.kind == "log-start" and earlier is not None and look.told["offset"] < earlier.told["offset"]:
-                text = f"{look.process} found the log start {look.told['offset']} after {earlier.told['offset']}"
-                yield Finding("log-start-falls", partition, text, (earlier.begun, look.begun))
+    """Find log start offsets that are lower than one up to which an acknowledged request had deleted before."""
+    for look in history.of("log-start"):
+        partition = look.asked["partition"]
+        last = _last_acknowledged(history, partition, look)
+        if look.is_ok and last is not None and look.told["offset"] < last.told["offset"]:
+            text = f"{look.process} found the log start {look.told['offset']} after {last.told['offset']}"
+            yield Finding("log-start-falls", partition, text, (last.begun, look.begun))
 
 
 def find_undeleted(history: History) -> Iterator[Finding]:
@@ -57,8 +60,7 @@ def find_undeleted(history: History) -> Iterator[Finding]:
     for drain in history.of("drain"):
         polls = [poll for poll in history.of("poll") if poll.process == drain.process and poll.begun > drain.begun]
         for partition in drain.asked["partitions"]:
-            deletions = _deletions(history).get(partition, ())
-            last = _highest(each for each in deletions if each.is_ok and each.ended_before(drain))
+            last = _last_acknowledged(history, partition, drain)
             if last is None:
                 continue
             read = [record for poll in polls for record in poll.records if record.partition == partition]
@@ -68,5 +70,8 @@ def find_undeleted(history: History) -> Iterator[Finding]:
                     yield Finding("undeleted", partition, f"{text} were deleted", (last.begun, drain.begun))
 
 
-def _highest(operations: Iterator[Operation]) -> Operation | None:
-    return max(operations, key=lambda each: int(each.told["offset"]), default=None)
+def _last_acknowledged(history: History, partition: str, before: Operation) -> Operation | None:
+    """Return the request that had deleted the most records when an operation began."""
+    requests = [each for each in _deletions(history).get(partition, ()) if each.kind == "delete-records" and each.is_ok]
+    done = [each for each in requests if each.ended_before(before)]
+    return max(done, key=lambda each: int(each.told["offset"]), default=None)

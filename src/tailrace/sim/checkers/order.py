@@ -23,7 +23,7 @@ class PartitionOrder:
     visible: dict[object, list[Operation]] = field(default_factory=dict)
     """The values read by `read_committed` consumers."""
     visible_end: int = -1
-    deleted_end: int = 0
+    deleted_end: float = 0
     """The offset below which an administrator may have deleted the records."""
 
     @cached_property
