@@ -1,6 +1,7 @@
 """The topics that have had one name in turn, and in which of them brokers acknowledged each value."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 from uuid import UUID
 
 from tailrace.coordination.layout import record_of
@@ -57,7 +58,7 @@ class Incarnations:
             answers = {answer.index: answer for answer in topic.partition_responses}
             for partition in asked.partition_data if number else ():
                 if answers[partition.index].error_code == ErrorCode.NONE:
-                    for value in _values(partition.records):
+                    for value in _values(cast("memoryview", partition.records)):
                         self._acknowledged.setdefault(value, set()).add(number)
 
     def _topic_id(self, broker: SimBroker, name: str, topic_id: UUID) -> UUID:
@@ -66,7 +67,7 @@ class Incarnations:
         return next((each.topic_id for each in broker.replicas() if each.name.startswith(f"{name}-")), topic_id)
 
 
-def _values(data: bytes | bytearray | memoryview | None) -> Iterator[str]:
-    for position, _ in read_batches(data or b""):
-        for record in read_records(data or b"", position):
+def _values(data: memoryview) -> Iterator[str]:
+    for position, _ in read_batches(data):
+        for record in read_records(data, position):
             yield bytes(record.value or b"").decode()

@@ -305,7 +305,7 @@ class Invariants:
         return [state.isr for state in self._states.values()]
 
     def is_whole(self) -> bool:
-        """Return whether every replica is in sync, begins where its leader's log begins, and is committed to its end."""
+        """Return whether every replica is in sync, has its leader's log start, and is committed to its end."""
         topics = self._assignments
         starts: dict[_Key, set[int]] = {}
         for broker in self.brokers.values():
