@@ -188,3 +188,14 @@ def test_a_batch_below_a_log_that_has_records_is_still_rejected(pair: Pair) -> N
     pair.follower.advance_log_start(1)
     with pytest.raises(CorruptBatch, match="log end offset 2"):
         append_replicated(pair.follower, data, 100)
+
+
+def test_a_follower_takes_a_batch_that_is_larger_than_its_segments() -> None:
+    """After segment.bytes was lowered, a follower could fetch no partition from the leader of such a batch."""
+    pair = Pair()
+    pair.leader_bench.append(pair.leader, b"a" * 500)
+    pair.leader_bench.append(pair.leader, b"b")
+    pair.follower.reconfigure(SMALL)
+    pair.replicate()
+    assert pair.follower.log_end_offset == 2
+    assert [segment.base_offset for segment in pair.follower.segments] == [0, 1]
