@@ -115,8 +115,7 @@ class Log:
             self._refuse_append()
         try:
             segment = self._active
-            is_copy = at_offset is not None
-            if must_roll(self.config, segment, self._clock, size_bytes, last_offset, header.max_timestamp, is_copy):
+            if must_roll(self.config, segment, self._clock, size_bytes, last_offset, header.max_timestamp, at_offset):
                 segment = self.roll()
             if leader_epoch != self.epochs.latest:
                 self.epochs.assign(leader_epoch, base_offset)

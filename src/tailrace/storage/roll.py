@@ -16,15 +16,15 @@ def must_roll(
     size_bytes: int,
     last_offset: int,
     max_timestamp: int,
-    is_copy: bool,
+    copied_offset: int | None,
 ) -> bool:
     """Return whether a batch with this size, last offset and timestamp needs a new segment.
 
-    Raise `ApiError` if the batch is larger than any segment. A copy of a leader's batch may be larger, because the
+    Raise `ApiError` if the batch is larger than any segment. A batch with a `copied_offset` may be larger, because a
     leader took it: segment.bytes was lowered since, or is not the same on this broker.
     """
     if segment.size_bytes > config.segment_bytes - size_bytes:
-        if size_bytes > config.segment_bytes and not is_copy:
+        if size_bytes > config.segment_bytes and copied_offset is None:
             message = f"the batch of {size_bytes} bytes is larger than segment.bytes ({config.segment_bytes})"
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
         return True
