@@ -182,13 +182,20 @@ class LeaderReplica:
                 offset = progress.end_offset
         return offset
 
-    def decide_join(self, follower_id: int, high_watermark: int, is_eligible: IsEligible) -> tuple[int, ...] | None:
-        """Return the ISR with this follower, if the follower may join now; else None."""
+    def decide_join(
+        self, follower_id: int, high_watermark: int, is_eligible: IsEligible, log_start_offset: int = NO_OFFSET
+    ) -> tuple[int, ...] | None:
+        """Return the ISR with this follower, if the follower may join now; else None.
+
+        A follower that still has records below `log_start_offset`, the leader's, may not join. If it were elected,
+        deleted records would return. Kafka lets it join.
+        """
         progress = self.followers.get(follower_id)
         if self.pending is not None or progress is None or follower_id in self.isr:
             return None
         has_all = progress.end_offset >= max(high_watermark, self.epoch_start_offset)
-        if not has_all or not is_eligible(follower_id, progress.broker_epoch):
+        has_deleted = progress.log_start_offset >= log_start_offset
+        if not has_all or not has_deleted or not is_eligible(follower_id, progress.broker_epoch):
             return None
         return (*self.isr, follower_id)
 

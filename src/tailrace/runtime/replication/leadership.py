@@ -169,7 +169,9 @@ class Leadership:
 
     def _let_join(self, follower_id: int) -> None:
         is_eligible = self._world.desk.is_eligible
-        isr = self.machine.decide_join(follower_id, self._partition.high_watermark, is_eligible)
+        partition = self._partition
+        start_offset = partition.log.log_start_offset
+        isr = self.machine.decide_join(follower_id, partition.high_watermark, is_eligible, start_offset)
         if isr is not None:
             self._propose(isr)
 

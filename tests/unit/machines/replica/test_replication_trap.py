@@ -149,6 +149,17 @@ def test_isr_expand_a_follower_below_the_high_watermark_does_not_join() -> None:
     assert machine.decide_join(2, 2, always) == (1, 2)
 
 
+def test_isr_expand_a_follower_with_deleted_records_does_not_join() -> None:
+    """A follower that had restarted below the log start joined with its first fetch. Elected at once, it undeleted."""
+    leader = ModelBroker(1)
+    machine = leader.lead(0, (1, 2), (1,))
+    leader.produce("a", "b")
+    machine.on_fetch(2, 1, 2, 0, 2, 0)
+    assert machine.decide_join(2, 2, always, log_start_offset=1) is None
+    machine.on_fetch(2, 1, 2, 1, 2, 0)
+    assert machine.decide_join(2, 2, always, log_start_offset=1) == (1, 2)
+
+
 def test_isr_expand_only_the_life_that_the_cluster_knows_of_may_join() -> None:
     """A broker that crashed and came back may have lost what its earlier life acknowledged."""
     leader = ModelBroker(1)
