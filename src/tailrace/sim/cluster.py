@@ -187,9 +187,10 @@ class ClusterSimulation(Simulation):
     async def end(self) -> None:
         """Wait until all replicas are in sync, and check that they are identical."""
         ends_s = self.world.loop.time() + _QUIET_S
-        while not self.invariants.is_whole():
+        while unfinished := self.invariants.find_unfinished():
             if self.world.loop.time() > ends_s:
-                self.problems.append(f"not all replicas are in sync {_QUIET_S:g} s after all faults were healed")
+                text = f"not all replicas are in sync {_QUIET_S:g} s after all faults were healed"
+                self.problems.append(f"{text}: {'; '.join(unfinished)}")
                 return
             await asyncio.sleep(_LOOK_S)
         self.invariants.check_same()

@@ -18,7 +18,7 @@ drain      partitions                                   (each was read to its en
 alter      topic, configs by name                       (those of one config follow each other)
 describe   topic, broker                                configs by name
 
-delete-records  partition, offset                       offset: the log start of all live replicas afterwards
+delete-records  partition, offset                       low_watermark: the log start of all live replicas afterwards
 log-start  partition                                    offset
 retention  partition (a shorter one, and its end)       offset: the log end offset afterwards; all below may be gone
 
@@ -33,8 +33,7 @@ put        partition, key, value (null: a tombstone),   offset
 scan       partition, offset (where it begins), final   end, records: [offset, key, value, timestamp_ms] ...,
                                                         stalled (the end never came)
 lookup     partition, timestamp_ms, leader_epoch, final offset, found_ms (of the record; -1: none)
-delete-records  partition, offset                       low_watermark
-retention  partition, before, offset (of the log start), (a broker moved its log start)
+expire     partition, before, offset (of the log start), (a broker's retention moved its log start)
            clock_ms, left_bytes
 
 A partition has a name such as `views-0`. A value is sent once, by one process, to one partition. A transaction has a

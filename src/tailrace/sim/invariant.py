@@ -304,23 +304,25 @@ class Invariants:
         """Return the ISR of each partition."""
         return [state.isr for state in self._states.values()]
 
-    def is_whole(self) -> bool:
-        """Return whether every replica is in sync, has its leader's log start, and is committed to its end."""
-        topics = self._assignments
-        starts: dict[_Key, set[int]] = {}
-        for broker in self.brokers.values():
-            for partition in broker.replicas():
-                starts.setdefault(_key(partition), set()).add(partition.log.log_start_offset)
-        return all(len(found) == 1 for found in starts.values()) and all(
-            set(state.isr) == set(topics[state.topic].assignment[state.partition])
-            and not topics[state.topic].adding.get(state.partition)
-            and not topics[state.topic].removing.get(state.partition)
-            for state in self._states.values()
-        ) and all(
-            partition.high_watermark == partition.log.log_end_offset
-            for broker in self.brokers.values()
-            for partition in broker.replicas()
-        )
+    def find_unfinished(self) -> list[str]:
+        """Return what keeps the replicas from being in sync, committed, and without what their leaders have deleted."""
+        found = []
+        for state in self._states.values():
+            topic = self._assignments[state.topic]
+            is_moving = topic.adding.get(state.partition) or topic.removing.get(state.partition)
+            if is_moving or set(state.isr) != set(topic.assignment[state.partition]):
+                found.append(f"{state}, while its replicas are {topic.assignment[state.partition]}")
+        replicas = [(broker, partition) for broker in self.brokers.values() for partition in broker.replicas()]
+        starts = {_key(each): each.log.log_start_offset for _, each in replicas if each.is_leader}
+        for broker, partition in replicas:
+            name, log = f"{partition.name} on broker {broker.broker_id}", partition.log
+            if partition.high_watermark != log.log_end_offset:
+                found.append(
+                    f"{name} ends at {log.log_end_offset}, and its high watermark is {partition.high_watermark}"
+                )
+            if log.log_start_offset < (start := starts.get(_key(partition), 0)):  # its own retention may delete more
+                found.append(f"{name} starts at {log.log_start_offset}, and its leader at {start}")
+        return found
 
     # --- at the end
 

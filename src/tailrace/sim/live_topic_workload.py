@@ -134,7 +134,7 @@ class LiveTopicWorkload:
         if isinstance(outcome, ApiError):
             operation.unknown(outcome)
         else:
-            operation.ok(offset=outcome)
+            operation.ok(low_watermark=outcome)
 
     async def _shorten_retention(self, name: str, admin: tailrace.aio.Admin, random: Random) -> None:
         """Keep hardly any records of a topic for a while."""

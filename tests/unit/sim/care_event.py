@@ -55,15 +55,15 @@ class CareStory(Story):
         """Ask where the log starts."""
         return self.lookup(-2, offset, **options)
 
-    def delete(self, offset: int) -> Self:
+    def delete(self, offset: int, told: int | None = None) -> Self:
         operation = self.recorder.invoke("clerk", "delete-records", partition=self.partition, offset=offset)
-        operation.ok(low_watermark=offset)
+        operation.ok(low_watermark=offset if told is None else told)
         return self
 
     def retain(self, before: int, offset: int, *, clock_ms: int = 1_000_000, left_bytes: int = 0) -> Self:
         """Have a broker's retention move the log start."""
         told = {"before": before, "offset": offset, "clock_ms": clock_ms, "left_bytes": left_bytes}
-        self.recorder.invoke("broker-1", "retention", partition=self.partition, **told).ok()
+        self.recorder.invoke("broker-1", "expire", partition=self.partition, **told).ok()
         return self
 
 

@@ -50,7 +50,7 @@ class Story:
     def delete(self, offset: int, told: int | None = None) -> Self:
         """The deletion of all records below an offset."""
         told = offset if told is None else told
-        self.recorder.invoke("administrator", "delete-records", partition=P, offset=offset).ok(offset=told)
+        self.recorder.invoke("administrator", "delete-records", partition=P, offset=offset).ok(low_watermark=told)
         return self
 
     def delete_lost(self, offset: int) -> Self:
@@ -64,6 +64,14 @@ class Story:
 
     def log_start(self, offset: int) -> Self:
         self.recorder.invoke("administrator", "log-start", partition=P).ok(offset=offset)
+        return self
+
+    def alter(self, value: str) -> Self:
+        self.recorder.invoke("administrator", "alter", topic="t", configs={"c": value}).ok()
+        return self
+
+    def describe(self, value: str) -> Self:
+        self.recorder.invoke("last", "describe", topic="t", broker=1).ok(configs={"c": value})
         return self
 
     def drain(self) -> Self:

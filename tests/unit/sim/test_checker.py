@@ -75,6 +75,7 @@ BROKEN = {
     "log-start-falls": Story().send("a", 0).send("b", 1).delete(1).log_start(1).log_start(0).poll((1, "b")).drain(),
     "undeleted": _undeleted(),
     "group-offset-regression": Story().commit(7).committed(3),
+    "lost-config": Story().alter("5").alter("6").describe("5"),
 }
 
 

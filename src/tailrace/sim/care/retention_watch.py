@@ -23,7 +23,7 @@ def watching_retention(world: World) -> Iterator[None]:
             world.count("care retention passes that delete")
             world.recorder.invoke(
                 process.name,
-                "retention",
+                "expire",
                 partition=partition,
                 before=before,
                 offset=log.log_start_offset,

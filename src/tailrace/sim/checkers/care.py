@@ -122,7 +122,7 @@ def cared_logs(history: History) -> list[CaredLog]:
         name = operation.asked["partition"]
         return logs.setdefault(name, CaredLog(name))
 
-    for operation in history.of("put", "scan", "lookup", "delete-records", "retention"):
+    for operation in history.of("put", "scan", "lookup", "delete-records", "expire"):
         match operation.kind:
             case "put":
                 log(operation).puts.append(operation)
@@ -133,7 +133,7 @@ def cared_logs(history: History) -> list[CaredLog]:
                 log(operation).lookups.append(operation)
             case "delete-records":
                 log(operation).deletions.append(operation)
-            case "retention":
+            case "expire":
                 log(operation).retentions.append(operation)
     for topic in history.of("topic"):
         for name, found in logs.items():

@@ -50,8 +50,8 @@ def find_falling_log_starts(history: History) -> Iterator[Finding]:
     for look in history.of("log-start"):
         partition = look.asked["partition"]
         last = _last_acknowledged(history, partition, look)
-        if look.is_ok and last is not None and look.told["offset"] < last.told["offset"]:
-            text = f"{look.process} found the log start {look.told['offset']} after {last.told['offset']}"
+        if look.is_ok and last is not None and look.told["offset"] < last.told["low_watermark"]:
+            text = f"{look.process} found the log start {look.told['offset']} after {last.told['low_watermark']}"
             yield Finding("log-start-falls", partition, text, (last.begun, look.begun))
 
 
@@ -63,10 +63,11 @@ def find_undeleted(history: History) -> Iterator[Finding]:
             last = _last_acknowledged(history, partition, drain)
             if last is None:
                 continue
+            end = last.told["low_watermark"]
             read = [record for poll in polls for record in poll.records if record.partition == partition]
             for record in read[:1]:
-                if record.offset < last.told["offset"]:
-                    text = f"{record.value} at offset {record.offset} was read after all below {last.told['offset']}"
+                if record.offset < end:
+                    text = f"{record.value} at offset {record.offset} was read after all below {end}"
                     yield Finding("undeleted", partition, f"{text} were deleted", (last.begun, drain.begun))
 
 
@@ -74,4 +75,4 @@ def _last_acknowledged(history: History, partition: str, before: Operation) -> O
     """Return the request that had deleted the most records when an operation began."""
     requests = [each for each in _deletions(history).get(partition, ()) if each.kind == "delete-records" and each.is_ok]
     done = [each for each in requests if each.ended_before(before)]
-    return max(done, key=lambda each: int(each.told["offset"]), default=None)
+    return max(done, key=lambda each: int(each.told["low_watermark"]), default=None)
