@@ -1,7 +1,13 @@
-"""The commits of one consumer, sent one after the other, so that a retry never overwrites a newer commit."""
+"""The commits of one consumer, sent one after the other, so that a retry never overwrites a newer commit.
+
+A commit belongs to the membership and to the ownership of its partitions under which it was asked for. After that
+another member may have committed more, so it is not sent any more: not without a member, which an empty group accepts
+from consumers that assign their partitions themselves, and not for a partition that was given up and came back.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from tailrace.client.backoff import Deadline
 from tailrace.client.error import BrokerUnavailable, CommitFailed, RequestTimeout
@@ -42,13 +48,17 @@ class Committer:
         self._timeout_ms = timeout_ms
         self._turn = asyncio.Lock()
         self._committed: dict[TopicPartition, int] = {}
+        self._given_up_counts: Counter[TopicPartition] = Counter()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit offsets; raises `CommitFailed` if the group has excluded the member, or `ApiError`."""
+        is_member = self._identity().is_member
+        given_up_counts = {target: self._given_up_counts[target] for target in offsets}
         async with self._turn:
             deadline = Deadline(self._timeout_ms)
             failure_count = 0
             while offsets:
+                self._check_kept(given_up_counts, is_member=is_member)
                 error = await self._attempt(offsets)
                 if error is None:
                     self.note(offsets)
@@ -60,6 +70,13 @@ class Committer:
                 await asyncio.sleep(wait_s)
                 if lost := sorted(target for target in offsets if not self._is_owned(target)):
                     raise CommitFailed(f"{', '.join(map(str, lost))} was assigned to another member before the commit")
+
+    def _check_kept(self, given_up_counts: Mapping[TopicPartition, int], *, is_member: bool) -> None:
+        """Raise `CommitFailed` if the group has excluded the member since, or it has given up a partition."""
+        if is_member and not self._identity().is_member:
+            raise CommitFailed(f"the group {self._coordinator.group_id} has excluded this consumer before the commit")
+        if lost := sorted(each for each, count in given_up_counts.items() if self._given_up_counts[each] != count):
+            raise CommitFailed(f"{', '.join(map(str, lost))} was given up or lost before the commit")
 
     def changed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that are not committed already."""
@@ -73,6 +90,12 @@ class Committer:
         """Forget the commits of partitions that other members may commit from now on."""
         for target in targets:
             self._committed.pop(target, None)
+
+    def give_up(self, targets: Iterable[TopicPartition]) -> None:
+        """Forget the commits of partitions, and send none any more that was asked for before."""
+        for target in targets:
+            self._committed.pop(target, None)
+            self._given_up_counts[target] += 1
 
     async def _attempt(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Exception | None:
         """Send one commit; returns its error if that is retriable."""

@@ -177,7 +177,7 @@ class Group:
         if step.kind is not StepKind.ASSIGN:
             self._fetcher.remove(step.partitions)
             self.owned.difference_update(step.partitions)
-            self._committer.forget(dict.fromkeys(step.partitions))
+            self._committer.give_up(step.partitions)
         if self._steps and self._steps[0] is step:
             self._steps.popleft()
         if not step.done.done():

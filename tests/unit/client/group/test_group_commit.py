@@ -13,7 +13,7 @@ from tailrace.client.group import commit_queue as group_commit
 from tailrace.client.group.commit_queue import Committer
 from tailrace.client.group.committable import read_offsets
 from tailrace.client.group.coordinator import Coordinator
-from tailrace.client.group.offset import Identity, OffsetAndMetadata
+from tailrace.client.group.offset import NO_MEMBER, Identity, OffsetAndMetadata
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode
 
@@ -81,6 +81,48 @@ def test_what_went_to_another_meanwhile_is_not_committed(monkeypatch: pytest.Mon
         asyncio.run(script.committer.commit(at(5)))
     assert len(script.asked) == 1
     assert script.committer.changed(at(5)) == at(5)
+
+
+def test_a_commit_is_not_repeated_without_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit was lost, and the group excluded the member. The repetition named no member, and the group was empty by
+    then. So it accepted the offset, although other members had committed more."""
+    script = Script(monkeypatch, BrokerUnavailable("gone"))
+
+    async def work() -> None:
+        commit = asyncio.create_task(script.committer.commit(at(5)))
+        await asyncio.sleep(0)
+        script.identity = NO_MEMBER
+        await commit
+
+    with pytest.raises(CommitFailed, match="has excluded this consumer before the commit"):
+        asyncio.run(work())
+    assert script.asked == [(1, {ONE: 5})]
+
+
+def test_a_commit_is_not_repeated_for_a_partition_that_went_and_came_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a commit was repeated, the member lost the partition and got it again, with what others had committed."""
+    script = Script(monkeypatch, BrokerUnavailable("gone"))
+
+    async def work() -> None:
+        commits = [
+            asyncio.create_task(script.committer.commit(at(offset, target))) for offset, target in ((5, ONE), (6, ONE))
+        ]
+        other = asyncio.create_task(script.committer.commit(at(7, TWO)))
+        await asyncio.sleep(0)
+        script.committer.give_up([ONE])
+        failures = await asyncio.gather(*commits, return_exceptions=True)
+        assert [type(failure) for failure in failures] == [CommitFailed, CommitFailed]
+        await other
+
+    asyncio.run(work())
+    assert script.asked == [(1, {ONE: 5}), (1, {TWO: 7})]
+
+
+def test_a_consumer_that_is_no_member_may_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, BrokerUnavailable("gone"))
+    script.identity = NO_MEMBER
+    asyncio.run(script.committer.commit(at(5)))
+    assert script.asked == [(-1, {ONE: 5})] * 2
 
 
 @pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
