@@ -221,13 +221,30 @@ class ConsumerMember:
                 await self._host.change(StepKind.REVOKE, revoked)
             if self._target is None:
                 continue  # the member has left the group in the meantime
-            if added := wanted - self._host.owned:
-                await self._host.change(StepKind.ASSIGN, added)
+            if (added := wanted - self._host.owned) and not await self._take(added):
+                continue
             self._settled = set(self._host.owned)
             self._wake.set()
             if not is_whole:
                 await asyncio.sleep(self._host.cluster.backoff.wait_s(1))
                 self._target_changed.set()
+
+    async def _take(self, added: set[TopicPartition]) -> bool:
+        """Have the reader take partitions. Return False if the assignment changes before it does.
+
+        The reader may take long. If a heartbeat has meanwhile said that this member does not own them, the coordinator
+        may have given them to another member.
+        """
+        taking = asyncio.create_task(self._host.change(StepKind.ASSIGN, added))
+        changing = asyncio.create_task(self._target_changed.wait())
+        try:
+            await asyncio.wait({taking, changing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_taken = taking.done()
+            taking.cancel()
+            changing.cancel()
+            await asyncio.gather(taking, changing, return_exceptions=True)
+        return is_taken
 
     async def _resolve(self, target: dict[uuid.UUID, list[int]]) -> tuple[set[TopicPartition], bool]:
         """Return the partitions by name, and whether all names are known."""
