@@ -21,11 +21,12 @@ from tests.unit.sim import (
     admin_ablation,
     care_ablation,
     disk_ablation,
+    group_ablation,
     produce_ablation,
     transaction_ablation,
 )
 
-from tailrace.sim.cluster import ClusterSimulation
+from tailrace.sim.cluster import ClusterSimulation, GroupSimulation
 from tailrace.sim.determinism import fix_hashes
 from tailrace.sim.simulation import Simulation
 from tailrace.sim.transaction.simulation import TransactionClusterSimulation
@@ -72,6 +73,7 @@ def all_ablations() -> Iterator[Ablation]:
     yield from _of(care_ablation.ABLATIONS, ClusterSimulation, care_ablation.FOUND)
     yield from _of(disk_ablation.ABLATIONS, ClusterSimulation, disk_ablation.FOUND)
     yield from _of(admin_ablation.ABLATIONS, ClusterSimulation, admin_ablation.FOUND)
+    yield from _of(group_ablation.ABLATIONS, GroupSimulation, group_ablation.FOUND)
     yield from _of(transaction_ablation.ABLATIONS, TransactionClusterSimulation, transaction_ablation.FOUND)
 
 

@@ -12,7 +12,8 @@ from tailrace.sim.workload import FAILURES, keep_trying
 from tailrace.sim.world import Program, World
 
 EXTRAS = ("extra-1", "extra-2")
-PARTITIONS_MAX = 4
+PARTITIONS_MAX = 6
+"""The most partitions that a topic has in a simulation, from its creation on or because it grows."""
 _RECORDS = 5
 _SETTINGS = {"request.timeout.ms": 1_500, "delivery.timeout.ms": 3_000, "linger.ms": 0}
 

@@ -19,6 +19,7 @@ from tailrace.sim.checkers.group_offset import find_dirty_offsets, find_group_re
 from tailrace.sim.checkers.leader_epoch import find_falling_epochs
 from tailrace.sim.checkers.log_start import find_falling_starts, find_greedy_retention, find_unasked_starts
 from tailrace.sim.checkers.loss import find_aborted_reads, find_lost_writes, find_phantoms, find_unseen
+from tailrace.sim.checkers.owner import find_two_owners
 from tailrace.sim.checkers.place import find_duplicates, find_inconsistent_offsets, find_misplaced
 from tailrace.sim.checkers.sequence import find_nonmonotonic_polls, find_nonmonotonic_sends, find_poll_skips
 from tailrace.sim.checkers.timestamp import find_wrong_lookups
@@ -46,6 +47,7 @@ LOG_CHECKERS: tuple[Checker, ...] = (
     find_excessive_deletions,
     find_falling_log_starts,
     find_undeleted,
+    find_two_owners,
 )
 
 TRANSACTION_CHECKERS: tuple[Checker, ...] = (

@@ -20,6 +20,14 @@ from tailrace.sim.clock import SimClock
 from tailrace.sim.cluster_fault import ClusterFaults
 from tailrace.sim.config_workload import ConfigWorkload
 from tailrace.sim.fault import Faults
+from tailrace.sim.group_workload import (
+    HEARTBEAT_MS,
+    GroupWorkload,
+    choose_groups,
+    has_big_groups,
+    plain_group,
+    session_ms,
+)
 from tailrace.sim.history import History
 from tailrace.sim.incarnation import Incarnations
 from tailrace.sim.invariant import Invariants
@@ -34,6 +42,7 @@ from tailrace.sim.store import SimStore
 from tailrace.sim.workload import Workload
 from tailrace.sim.zookeeper import SimZookeeper
 
+_GROUPS_S_MIN = 6.0  # a group needs a while to form
 _QUIET_S = 120.0
 _LOOK_S = 0.2
 _UNLIMITED_SHARE = 0.2
@@ -53,6 +62,7 @@ class ClusterSimulation(Simulation):
     care_share = 0.5  # of the seeds, in which logs are cleaned all the time
     unclean_share = 0.05
     """The share of seeds that allow unclean elections. They promise no more than that all replicas agree at the end."""
+    may_have_groups = True
 
     def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         super().__init__(seed, for_s=for_s)
@@ -65,8 +75,13 @@ class ClusterSimulation(Simulation):
         self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics)
         self.incarnations = Incarnations(REMADE)
 
+    @property
+    def is_about_groups(self) -> bool:
+        return self.may_have_groups and has_big_groups(self.world.seed)
+
     def choose_length(self) -> float:
-        return self.random.choice([2.0, 3.0, 4.0, 8.0])
+        chosen_s = self.random.choice([2.0, 3.0, 4.0, 8.0])
+        return max(chosen_s, _GROUPS_S_MIN) if self.is_about_groups else chosen_s
 
     def choose_shape(self) -> Shape:
         shape, random = super().choose_shape(), self.random
@@ -80,6 +95,7 @@ class ClusterSimulation(Simulation):
         )
         return replace(
             shape,
+            partition_count=shape.partition_count + 2 if self.is_about_groups else shape.partition_count,
             replication_factor=3,
             topic_configs=(
                 ("min.insync.replicas", "2"),
@@ -97,7 +113,8 @@ class ClusterSimulation(Simulation):
 
     def choose_workloads(self) -> list[Workload]:
         records = RecordWorkload(self.world, self.shape)
-        chosen: list[Workload] = [records]
+        groups = choose_groups(self.world.seed, self.shape) if self.is_about_groups else plain_group(self.shape)
+        chosen: list[Workload] = [records, GroupWorkload(self.world, groups)]
         if self.admin_every_s:
             chosen.append(AdminWorkload(self.world, records, every_s=self.admin_every_s))
             chosen += [*self.limiters(self.shape), *self.remakers()]
@@ -145,9 +162,9 @@ class ClusterSimulation(Simulation):
             "controlled.shutdown.retry.backoff.ms": "500",
             "group.min.session.timeout.ms": "1000",
             "group.consumer.min.session.timeout.ms": "1000",
-            "group.consumer.session.timeout.ms": "2000",
+            "group.consumer.session.timeout.ms": str(session_ms(self.world.seed) if self.is_about_groups else 2_000),
             "group.consumer.min.heartbeat.interval.ms": "100",
-            "group.consumer.heartbeat.interval.ms": "400",
+            "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS if self.is_about_groups else 400),
         }
 
     def make_brokers(self) -> None:
@@ -233,3 +250,11 @@ class ClusterSimulation(Simulation):
 
         with patch.object(Lease, "is_held", property(look)):
             yield
+
+
+class GroupSimulation(ClusterSimulation):
+    """The simulation of a cluster with groups of three to six members in every seed."""
+
+    @property
+    def is_about_groups(self) -> bool:
+        return True

@@ -10,7 +10,8 @@ from tailrace.machines.controller.record import PartitionRecord
 from tailrace.sim.broker import SimBroker
 from tailrace.sim.disk_fault import DiskFaults
 from tailrace.sim.fault import Fault, Faults
-from tailrace.sim.world import World
+from tailrace.sim.process import Life
+from tailrace.sim.world import Client, World
 from tailrace.sim.zookeeper import HOST, SimZookeeper
 
 _KIND_SHARE = 0.6  # the share of fault kinds that one seed uses
@@ -68,6 +69,8 @@ class ClusterFaults(Faults):
         share = max(_KINDS_MIN, round(len(kinds) * _KIND_SHARE))
         known = set(self._world.random.sample(kinds, share))
         chosen = [fault for fault in several if fault in known]
+        if len(self._members()) > 2:
+            chosen += [self.hold_member, self.pause_member, self.kill_member] * (len(known) // 2)
         return [*chosen, *([self.leave_one_behind] * 3 if self._is_unclean else [])]
 
     def heal(self) -> None:
@@ -135,6 +138,31 @@ class ClusterFaults(Faults):
         for other in self._world.brokers:
             if other is not alone:
                 self._cut(alone.host, other.host)
+
+    # --- members of groups
+
+    def hold_member(self) -> None:
+        """Hold what a member sends on all its connections, so that its commits may arrive after it repeated them."""
+        member, seconds = self._world.random.choice(self._members()), self._length_s()
+        self._world.note(f"what {member.host} sends is held for {seconds:g} s")
+        for transport in list(self._world.loop.network.transports):
+            if transport.local[0] == member.host:
+                transport.hold(seconds)
+
+    def pause_member(self) -> None:
+        """Pause a member, perhaps until its group has expelled it."""
+        member = self._world.random.choice(self._members())
+        if member.process.life is Life.RUNNING:
+            self._pause_client(member)
+
+    def kill_member(self) -> None:
+        """Kill a member; one that is static comes back under its instance id."""
+        member = self._world.random.choice(self._members())
+        if member.process.life is Life.RUNNING:
+            self._restart_client(member)
+
+    def _members(self) -> list[Client]:
+        return [client for client in self._world.clients if client.name.startswith("member-")]
 
     # --- elections
 

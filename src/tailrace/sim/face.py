@@ -4,6 +4,7 @@ A program calls a client with a thread from a thread of its own, which acts betw
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ParamSpec, Self, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import tailrace
 import tailrace.aio
 from tailrace.client.fetch.record import ConsumerRecord
-from tailrace.client.group.offset import OffsetAndMetadata
+from tailrace.client.group.offset import GroupMetadata, OffsetAndMetadata
 from tailrace.client.produce.delivery import RecordMetadata
 from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
@@ -82,9 +83,13 @@ class ThreadedConsumer(_Threaded):
         self.client.assign(places)
         return self
 
-    def subscribe(self, topics: str, **listeners: Any) -> Self:
+    def subscribe(self, topics: str | re.Pattern[str], **listeners: Any) -> Self:
         self.client.subscribe(topics, **listeners)
         return self
+
+    def group_metadata(self) -> GroupMetadata:
+        metadata: GroupMetadata = self.client.group_metadata()
+        return metadata
 
     def assignment(self) -> Any:
         return self.client.assignment()

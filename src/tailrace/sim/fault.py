@@ -194,19 +194,23 @@ class Faults:
     # --- clients
 
     def kill_client(self) -> None:
-        client = self._client()
-        if client is not None:
-            self._world.note(f"{client.process.name} is killed and starts again")
-            client.kill()
-            client.start()
+        if (client := self._client()) is not None:
+            self._restart_client(client)
+
+    def _restart_client(self, client: Client) -> None:
+        self._world.note(f"{client.process.name} is killed and starts again")
+        client.kill()
+        client.start()
 
     def pause_client(self) -> None:
-        client, seconds = self._client(), self._length_s()
-        if client is not None:
-            process = client.process
-            self._world.note(f"{process.name} is paused for {seconds:g} s")
-            process.life = Life.PAUSED
-            self._later(seconds, lambda: self._resume(client))
+        if (client := self._client()) is not None:
+            self._pause_client(client)
+
+    def _pause_client(self, client: Client) -> None:
+        process, seconds = client.process, self._length_s()
+        self._world.note(f"{process.name} is paused for {seconds:g} s")
+        process.life = Life.PAUSED
+        self._later(seconds, lambda: self._resume(client))
 
     def _client(self) -> Client | None:
         """Return a running client."""

@@ -10,7 +10,11 @@ kind       at invoke                                    at ok
 send       partition, value, idempotent (true),         offset (-1: acknowledged without an offset)
            transaction, source
 poll       isolation (read_committed)                   records: [partition, offset, value, leader epoch or null] ...
-assign     partitions whose position changes
+assign     partitions whose position changes;
+           of a member: group, change (assigned,
+           revoked or lost), member (its instance id
+           if it is static), generation or member epoch
+           as it knows it (-1: none, or not comparable)
 commit     group, offsets by partition
 committed  group                                        offsets by partition (-1: none), of the returned partitions
 drain      partitions                                   (each was read to its end after all sends)

@@ -1,7 +1,7 @@
-"""Clients that send, read and read in groups during faults, and a final reader of everything."""
+"""Clients that send and read during faults, and a final reader of everything."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -17,7 +17,6 @@ from tailrace.client.fetch.request import Fetched
 from tailrace.client.offset import EARLIEST, LATEST
 from tailrace.client.produce.delivery import RecordMetadata
 from tailrace.client.setting import SettingValue
-from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError
 from tailrace.records.record import read_records
 from tailrace.sim.face import SimConsumer, SimProducer, open_consumer, open_producer
@@ -25,8 +24,6 @@ from tailrace.sim.history import Pending
 from tailrace.sim.refusal import settle_failed_send
 from tailrace.sim.workload import FAILURES, TRY_AGAIN_S, keep_trying, partition_name
 from tailrace.sim.world import ACKNOWLEDGED, Program, World
-
-GROUP = "readers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Shape:
 
 
 class RecordWorkload:
-    """Producers, consumers and group members, all of one topic."""
+    """Producers and consumers of one topic."""
 
     def __init__(self, world: World, shape: Shape) -> None:
         self.world = world
@@ -68,7 +65,6 @@ class RecordWorkload:
         shape = self.shape
         kinds: list[tuple[str, int, Callable[[RecordWorkload], Runs]]] = [
             ("producer", shape.producer_count, SendingClient),
-            ("member", shape.member_count, Member),
             ("consumer", shape.consumer_count, ReadingClient),
         ]
         return {f"{name}-{number}": kind(self).run for name, count, kind in kinds for number in range(1, count + 1)}
@@ -177,57 +173,6 @@ class ReadingClient:
                     self._world.recorder.invoke(name, "assign", partitions=[place]).ok()
                     consumer.seek(topic, partition, "earliest")
                 await poll(self._world, name, consumer)
-
-
-class Member:
-    """A group member that commits what it has read, and fetches the committed offsets."""
-
-    def __init__(self, workload: RecordWorkload) -> None:
-        self._world = workload.world
-        self._shape = workload.shape
-
-    async def run(self, name: str) -> None:
-        """Read as a member until the simulation ends."""
-        await keep_trying(self._world, name, self._run)
-
-    async def _run(self, name: str) -> None:
-        random = Random(f"{name} {self._world.seed}")
-        consumer = open_consumer(self._world, name, {**self._shape.member, "group.id": GROUP})
-
-        def moved(partitions: list[TopicPartition]) -> None:
-            self._world.recorder.invoke(name, "assign", partitions=[partition_name(each) for each in partitions]).ok()
-
-        async with consumer.subscribe(self._shape.topic, on_assigned=moved, on_revoked=moved, on_lost=moved):
-            await self._read(name, consumer, random)
-
-    async def _read(self, name: str, consumer: SimConsumer, random: Random) -> None:
-        while not self._world.is_ending:
-            records = await poll(self._world, name, consumer)
-            if records and random.random() < 0.7:
-                await self._commit(name, consumer, records)
-            elif random.random() < 0.1:
-                await self._look(name, consumer)
-            await asyncio.sleep(random.uniform(0, 0.2))
-
-    async def _commit(self, name: str, consumer: SimConsumer, records: Sequence[ConsumerRecord]) -> None:
-        offsets = {(record.topic, record.partition): record.offset + 1 for record in records}
-        named = {partition_name(target): offset for target, offset in offsets.items()}
-        operation = self._world.recorder.invoke(name, "commit", group=GROUP, offsets=named)
-        try:
-            await consumer.commit(offsets)
-        except FAILURES as error:
-            operation.unknown(error)
-        else:
-            operation.ok()
-
-    async def _look(self, name: str, consumer: SimConsumer) -> None:
-        operation = self._world.recorder.invoke(name, "committed", group=GROUP)
-        try:
-            found = await consumer.committed()
-        except FAILURES as error:
-            operation.unknown(error)
-        else:
-            operation.ok(offsets={partition_name(each): value.offset for each, value in found.items() if value})
 
 
 async def poll(world: World, name: str, consumer: SimConsumer, **asked: object) -> list[ConsumerRecord]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tailrace.sim.batch import Play, Result, Total, run_batch
-from tailrace.sim.cluster import ClusterSimulation
+from tailrace.sim.cluster import ClusterSimulation, GroupSimulation
 from tailrace.sim.determinism import fix_hashes
 from tailrace.sim.history import write_history
 from tailrace.sim.simulation import Outcome, Simulation
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, help="the number of seeds")
     parser.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="the duration of the faults")
     parser.add_argument("--cluster", action="store_true", help="three to five brokers instead of one")
+    parser.add_argument("--groups", action="store_true", help="a cluster with groups of many members in every seed")
     parser.add_argument("--transactions", action="store_true", help="transactional clients only")
     parser.add_argument("--jobs", type=int, default=1, help="the number of seeds that run in parallel")
     parser.add_argument("--keep-going", action="store_true", help="continue after a failed seed")
@@ -44,22 +45,26 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def play(seed: int, *, is_cluster: bool, for_s: float | None, has_transactions: bool = False) -> Outcome:
+def play(
+    seed: int, *, is_cluster: bool, for_s: float | None, has_transactions: bool = False, has_groups: bool = False
+) -> Outcome:
     """Run one seed."""
     world: type[Simulation] = TransactionSimulation if has_transactions else Simulation
     if is_cluster:
         world = TransactionClusterSimulation if has_transactions else ClusterSimulation
+    if has_groups:
+        world = GroupSimulation
     return world(seed, for_s=for_s).run()
 
 
 def _play(options: argparse.Namespace) -> Play:
-    return partial(play, is_cluster=options.cluster, for_s=options.for_s, has_transactions=options.transactions)
+    kinds = {"has_transactions": options.transactions, "has_groups": options.groups}
+    return partial(play, is_cluster=options.cluster, for_s=options.for_s, **kinds)
 
 
 def _report(options: argparse.Namespace, seed: int, notes: Sequence[str], problems: Sequence[str]) -> str:
-    return report(
-        seed, notes, problems, options.for_s, is_cluster=options.cluster, has_transactions=options.transactions
-    )
+    kinds = {"has_transactions": options.transactions, "has_groups": options.groups}
+    return report(seed, notes, problems, options.for_s, is_cluster=options.cluster, **kinds)
 
 
 def _run_one(options: argparse.Namespace) -> int:
@@ -102,10 +107,12 @@ def report(
     *,
     is_cluster: bool = False,
     has_transactions: bool = False,
+    has_groups: bool = False,
 ) -> str:
     """Return the problems, the events before them, and the command that repeats them."""
     command = f"python -m {MODULE} --seed {seed}" + (f" --for {for_s:g}" if for_s is not None else "")
     command += (" --cluster" if is_cluster else "") + (" --transactions" if has_transactions else "")
+    command += " --groups" if has_groups else ""
     tail = [f"  {note}" for note in notes[-_TAIL:]]
     told = [f"  {problem}" for problem in problems]
     return "\n".join([f"seed {seed} failed:", *tail, "problems:", *told, f"repeat with: {command} --trace"])

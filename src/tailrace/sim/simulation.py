@@ -16,6 +16,8 @@ from tailrace.sim.check import check, summary
 from tailrace.sim.clock import SimClock
 from tailrace.sim.determinism import deterministic
 from tailrace.sim.fault import Faults
+from tailrace.sim.group_watch import GroupWatch
+from tailrace.sim.group_workload import GroupWorkload, plain_group
 from tailrace.sim.history import History
 from tailrace.sim.loop import START_S
 from tailrace.sim.record_workload import RecordWorkload, Shape
@@ -98,7 +100,7 @@ class Simulation:
 
     def choose_workloads(self) -> list[Workload]:
         """Choose the workloads that run during the faults."""
-        return [RecordWorkload(self.world, self.shape)]
+        return [RecordWorkload(self.world, self.shape), GroupWorkload(self.world, plain_group(self.shape))]
 
     def choose_shape(self) -> Shape:
         """Choose the parameters of the clients."""
@@ -220,7 +222,8 @@ class Simulation:
     def run(self) -> Outcome:
         """Run the simulation and check its history."""
         world = self.world
-        with deterministic(world.loop, world.seed), _listening(world) as complaints:
+        watching = GroupWatch(world.count, world.loop.failures.append).watching()
+        with deterministic(world.loop, world.seed), watching, _listening(world) as complaints:
             try:
                 world.loop.limit_s = START_S + self.for_s + 2 * _ENDING_S
                 world.loop.run_until_complete(self.main())

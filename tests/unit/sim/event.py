@@ -31,8 +31,8 @@ class Story:
         self.recorder.invoke(process, "poll").ok(records=[[P, *record] for record in records])
         return self
 
-    def assign(self, process: str = "consumer") -> Self:
-        self.recorder.invoke(process, "assign", partitions=[P]).ok()
+    def assign(self, process: str = "consumer", **asked: Any) -> Self:
+        self.recorder.invoke(process, "assign", partitions=[P], **asked).ok()
         return self
 
     def commit(self, offset: int, process: str = "member") -> Self:

@@ -23,6 +23,7 @@ class Scene(ClusterSimulation):
     session_timeout_ms = 6_000
     care_share = 0.0
     unclean_share = 0.0
+    may_have_groups = False
 
     def __init__(self, seed: int, script: "type[Script]") -> None:
         super().__init__(seed)

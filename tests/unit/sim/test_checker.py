@@ -1,9 +1,13 @@
 """Each anomaly made by hand is found, and what only looks like one is not."""
 
+from typing import Any
+
 import pytest
 from tests.unit.sim.event import P, Story
 
 from tailrace.sim.check import LOG_CHECKERS
+
+OWNED: dict[str, Any] = {"group": "readers", "change": "assigned", "generation": 3}
 
 CLEAN = {
     "nothing at all": Story(),
@@ -76,6 +80,7 @@ BROKEN = {
     "undeleted": _undeleted(),
     "group-offset-regression": Story().commit(7).committed(3),
     "lost-config": Story().alter("5").alter("6").describe("5"),
+    "two-owners": Story().assign(**OWNED, member="one").assign(process="other", **OWNED, member="other"),
 }
 
 

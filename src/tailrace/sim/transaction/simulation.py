@@ -68,6 +68,7 @@ class TransactionClusterSimulation(ClusterSimulation):
 
     care_share = 0.0
     unclean_share = 0.0
+    may_have_groups = False
 
     def choose_length(self) -> float:
         return self.random.choice([8.0, 12.0, 20.0])
