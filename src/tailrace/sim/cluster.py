@@ -22,6 +22,7 @@ from tailrace.sim.config_workload import ConfigWorkload
 from tailrace.sim.fault import Faults
 from tailrace.sim.group_workload import (
     HEARTBEAT_MS,
+    LATE_TOPIC,
     GroupWorkload,
     choose_groups,
     has_big_groups,
@@ -71,7 +72,7 @@ class ClusterSimulation(Simulation):
         self.admin_every_s = self.random.choice([0.0, 0.5, 1.0])  # 0: no administrator
         self.care = choose_care(seed, self.care_share)
         self.config_every_s = Random(f"configs {seed}").choice([0.0, 0.2, 0.6])  # 0: configs stay
-        unclean_topics = {self.shape.topic} if self.is_unclean else set()
+        unclean_topics = {self.shape.topic, LATE_TOPIC, REMADE} if self.is_unclean else set()
         self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics)
         self.incarnations = Incarnations(REMADE)
 
