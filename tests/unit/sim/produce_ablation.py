@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from tailrace.client.produce import sender, sequence
 from tailrace.client.produce.batch import Batch
+from tailrace.client.produce.identity import OwnIdentity
 from tailrace.client.produce.queue import Queue
 from tailrace.client.produce.sender import Sender
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -75,11 +76,22 @@ def no_duplicates_are_known() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def doubtful_batches_are_renumbered() -> Iterator[None]:
+    """A batch that may be written is sent again under another number when the numbers start again."""
+    with (
+        patch.object(OwnIdentity, "_settle_doubtful", lambda *_: None),
+        patch.object(sequence, "invariant", lambda *_: None),
+    ):
+        yield
+
+
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "batches overtake": batches_overtake,
     "refused is not written": refused_is_not_written,
     "numbers are used again": numbers_are_used_again,
     "doubtful batches are split": doubtful_batches_are_split,
     "doubt is not told": doubt_is_not_told,
+    "doubtful batches are renumbered": doubtful_batches_are_renumbered,
     "no duplicates are known": no_duplicates_are_known,
 }

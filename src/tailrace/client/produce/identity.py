@@ -6,19 +6,24 @@ of a transactional producer is `transaction.Transactions`.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from tailrace.base.sentinel import NO_OFFSET
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import AuthenticationError, BrokerUnavailable, ClientError, RequestTimeout
 from tailrace.client.produce.batch import Batch
+from tailrace.client.produce.delivery import Outcome
 from tailrace.client.produce.outbox import Outbox
-from tailrace.client.produce.queue import Drained
-from tailrace.client.produce.request import STALE_SEQUENCE
+from tailrace.client.produce.queue import Drained, Queue
+from tailrace.client.produce.request import MAY_BE_WRITTEN, STALE_SEQUENCE
 from tailrace.client.produce.sequence import EPOCH_MAX, Identity
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
+
+_log = logging.getLogger(__name__)
 
 PASSING = (BrokerUnavailable, RequestTimeout)
 _NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
@@ -88,11 +93,24 @@ class OwnIdentity:
             self.identity = next_epoch(self.identity)
             if self.identity is not None:
                 for queue in drained.restarting:
+                    self._settle_doubtful(queue)
                     self._outbox.restart(queue, self.identity)
+                self._outbox.tell_progress()
                 self._wake()
         if self.identity is None and self._outbox.held_bytes and self._start is not None:
             self._is_asked = True
             self._start(self._ask())
+
+    def _settle_doubtful(self, queue: Queue) -> None:
+        """Settle the batches that may be written, because they cannot be sent again under other numbers."""
+        for batch in self._outbox.drop_doubtful(queue):
+            if self._outbox.is_written(batch):
+                batch.succeed(Outcome(NO_OFFSET))
+                continue
+            text = f"{queue.target}: the broker rejected the sequence number; {MAY_BE_WRITTEN}"
+            error = ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+            _log.warning("%d records for %s failed: %s", batch.record_count, queue.target, error)
+            batch.fail(error)
 
     def may_pass(self, batch: Batch, error: Exception) -> bool:
         """Return whether a batch is sent again, if necessary with another epoch or id."""

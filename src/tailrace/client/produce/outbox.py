@@ -334,6 +334,16 @@ class Outbox:
             self._active.clear()
         return dropped
 
+    def drop_doubtful(self, queue: Queue) -> list[Batch]:
+        """Remove and return the batches of a partition that may be written. None of the partition may be in flight."""
+        with self._lock:
+            doubtful = [batch for batch in queue.sequence.unsettled if batch.is_in_doubt]
+            for batch in doubtful:
+                queue.batches.remove(batch)
+                queue.sequence.give_up(batch)
+                self._forget(batch)
+        return doubtful
+
     def restart(self, queue: Queue, identity: Identity) -> None:
         """Restart the sequence numbers of a partition."""
         with self._lock:

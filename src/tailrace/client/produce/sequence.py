@@ -13,7 +13,8 @@ written, the number is not used again: the broker would take the next batch for 
 writing it. It is then unknown whether the batch is in the log, and there may be a gap before the next numbers.
 New batches then wait until those in flight are answered. If a later one was accepted, the batch that was given
 up is in the log too and there is no gap. Otherwise the partition restarts at number 0 with a higher epoch,
-and the batches that wait get new numbers.
+and the batches that wait get new numbers. Those of them that may be written are given up first: what the broker still
+has to read from a connection that was lost may contain them, and it recognises them by their old numbers only.
 """
 
 from typing import NamedTuple
@@ -143,6 +144,10 @@ class PartitionSequence:
 
     def restart(self, identity: Identity) -> None:
         """Restart at 0 with this identity, and renumber the batches that wait for a retry."""
+        invariant(
+            not any(batch.is_in_doubt for batch in self.unsettled),
+            "a batch that may be written gets no other number, under which it would be written again",
+        )
         self.identity = identity
         self.is_in_doubt = self.must_restart = False
         self._next = 0

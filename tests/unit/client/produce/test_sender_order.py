@@ -45,6 +45,8 @@ class Log:
         """The epoch and the first sequence number of each batch."""
         self.fault = ErrorCode.NONE
         """The answer to the next batch, which is not appended."""
+        self.on_refusal: Callable[[], None] = lambda: None
+        """Called after a batch is rejected for its number, before the client learns of it."""
         self._producers = ProducerState(1_000_000)
 
     def append(self, data: Any) -> ProduceResponsePartition:
@@ -55,6 +57,7 @@ class Log:
         try:
             duplicate = self._producers.check(header)
         except ApiError as error:
+            self.on_refusal()
             return ProduceResponsePartition(index=0, error_code=error.code, base_offset=-1)
         if duplicate is not None:
             return ProduceResponsePartition(index=0, base_offset=duplicate.base_offset)
@@ -71,6 +74,9 @@ class Wire:
     def __init__(self, log: Log, answer_count: float) -> None:
         self.answer_count = answer_count
         self.unanswered: list[Started] = []
+        self.holds = False
+        """Whether the network holds what is written, until it is delivered."""
+        self._held: list[Any] = []
         self._log = log
         self._is_open = True
 
@@ -82,8 +88,12 @@ class Wire:
             raise BrokerUnavailable("lost")
 
     def start_at_once(self, request: ProduceRequest, *_: object, **__: object) -> "Started":
-        answer = self._log.append(request.topic_data[0].partition_data[0].records)
-        started = Started(answer)
+        records = request.topic_data[0].partition_data[0].records
+        if self.holds:
+            self._held.append(records)
+            self.unanswered.append(Started(ProduceResponsePartition(index=0)))
+            return self.unanswered[-1]
+        started = Started(self._log.append(records))
         if self.answer_count > 0:
             self.answer_count -= 1
             started.answer()
@@ -94,6 +104,12 @@ class Wire:
     async def start(self, request: ProduceRequest, *_: object, **__: object) -> "Started":
         await self.ready()
         return self.start_at_once(request)
+
+    def deliver(self) -> None:
+        """Have the broker append what the network has held."""
+        held, self._held = self._held, []
+        for records in held:
+            self._log.append(records)
 
     def lose(self) -> None:
         self._is_open = False
@@ -268,3 +284,24 @@ async def test_the_number_of_a_batch_that_may_be_written_is_not_used_again(code:
         assert (await producer.send(3)).offset == 2
         assert wires.log.values == [1, 2, 3]
         assert wires.log.stamps == [(0, 0), (0, 1), (1, 0)]
+
+
+async def test_what_a_lost_connection_may_still_deliver_is_not_sent_under_another_number() -> None:
+    """Batches 2 and 3 were held on a connection that was lost. Batch 2 was given up, so the broker rejected 3 as out of
+    order. Then it read both from the lost connection, while the producer raised the epoch and wrote 3 a second time.
+    """
+    async with sending(1, ALL) as (wires, producer):
+        await producer.send(1)
+        held = wires.wire
+        held.holds = True
+        second, third = producer.send(2), producer.send(3)
+        await until(lambda: len(held.unanswered) == 2)
+        wires.log.fault = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        wires.log.on_refusal = held.deliver
+        wires.lose()
+        for doubted in (second, third):
+            with pytest.raises(ApiError, match="may be in the log"):
+                await doubted
+        assert (await producer.send(4)).offset == 3
+        assert wires.log.values == [1, 2, 3, 4]
+        assert wires.log.stamps == [(0, 0), (0, 1), (0, 2), (1, 0)]

@@ -173,12 +173,21 @@ def test_what_was_sent_before_an_acknowledged_batch_is_written(
 
 
 def test_after_a_restart_nothing_is_known_to_be_written() -> None:
-    sequence, (first, second, third) = numbered(1, 1, 1)
-    attempt(first, second, third)
+    sequence, (first, second) = numbered(1, 1)
+    attempt(second)
     sequence.acknowledge(second)
     sequence.refuse(first)
     sequence.restart(LATER)
+    attempt(first)
     assert not sequence.is_written(first)
+
+
+def test_a_batch_that_may_be_written_gets_no_other_number() -> None:
+    sequence, (first, second) = numbered(1, 1)
+    attempt(second)
+    sequence.refuse(first)
+    with pytest.raises(InvariantError, match="may be written"):
+        sequence.restart(LATER)
 
 
 def test_a_late_acknowledgement_of_an_early_batch_leaves_no_doubt() -> None:
