@@ -134,6 +134,9 @@ class ClientLoop:
 
 def run_coroutine(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
     """Do what `asyncio.run_coroutine_threadsafe` does, with a task from the start, which the simulation ends."""
+    if loop.is_closed():
+        work.close()
+        raise RuntimeError("the simulation has ended")
     answer: Future[T] = Future()
     task = loop.create_task(work)
 
