@@ -10,14 +10,15 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
 
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import BrokerUnavailable, ClientError, CommitFailed, RequestTimeout
 from tailrace.client.fetch.fetcher import Fetcher
 from tailrace.client.fetch.setting import CLASSIC, CONSUMER, ConsumerSettings
 from tailrace.client.group.classic_protocol import ClassicMember
-from tailrace.client.group.commit_queue import Committer
+from tailrace.client.group.commit_queue import Commit, Committer
 from tailrace.client.group.consumer_protocol import ConsumerMember
 from tailrace.client.group.coordinator import Coordinator
 from tailrace.client.group.member import GroupMember, Step, StepKind
@@ -201,10 +202,16 @@ class Group:
 
     # --- commits
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets; raises `CommitFailed` if the group has excluded the member, or `ApiError`."""
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Coroutine[Any, Any, None]:
+        """Commit offsets; raises `CommitFailed` if the group has excluded the member, or `ApiError`.
+
+        The commit belongs to the partitions and topics at the call, not when the coroutine begins.
+        """
+        return self._commit(self._committer.prepare(offsets))
+
+    async def _commit(self, wanted: Commit, *, skips_lost: bool = False) -> None:
         self.metadata()
-        await self._committer.commit(offsets)
+        await self._committer.commit(wanted, skips_lost=skips_lost)
 
     def check_owned(self, targets: Iterable[TopicPartition]) -> None:
         """Raise `CommitFailed` for partitions of other members, whose commits this one would overwrite."""
@@ -234,13 +241,15 @@ class Group:
         self._committer.note(found)
         return found
 
-    async def _commit_quietly(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _commit_quietly(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> Coroutine[Any, Any, None]:
         """Commit automatically. If that fails, the records are read again by this member or another."""
-        offsets = self._committer.changed(positions)
-        if not self.settings.enable_auto_commit or not self._commits_at_end or not offsets:
+        return self._try_to_commit(self._committer.prepare(self._committer.changed(positions)))
+
+    async def _try_to_commit(self, wanted: Commit) -> None:
+        if not self.settings.enable_auto_commit or not self._commits_at_end or not wanted.offsets:
             return
         try:
-            await self.commit(offsets)
+            await self._commit(wanted, skips_lost=True)
         except (ClientError, ApiError, RemoteProtocolError) as error:
             _log.warning("an automatic commit of group %s failed: %s", self.coordinator.group_id, error)
 

@@ -1,11 +1,13 @@
 """Commits one after the other, with a coordinator whose answers are written out."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from tailrace.base.sentinel import NO_BROKER
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import BrokerUnavailable, CommitFailed
 from tailrace.client.fetch.record import ConsumerRecord
@@ -14,6 +16,7 @@ from tailrace.client.group.commit_queue import Committer
 from tailrace.client.group.committable import read_offsets
 from tailrace.client.group.coordinator import Coordinator
 from tailrace.client.group.offset import NO_MEMBER, Identity, OffsetAndMetadata
+from tailrace.client.metadata import ClusterView, Topic
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode
 
@@ -35,6 +38,11 @@ class Script:
             Coordinator(cluster, "g"), lambda: self.identity, lambda target: target in self.owned, 5_000
         )
         self.committer.on_fenced = lambda _: self.is_fenced
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, skips_lost: bool = False
+    ) -> Coroutine[Any, Any, None]:
+        return self.committer.commit(self.committer.prepare(offsets), skips_lost=skips_lost)
 
     async def _commit(
         self,
@@ -61,7 +69,7 @@ def test_an_older_commit_is_done_before_a_newer_one_begins(monkeypatch: pytest.M
     script = Script(monkeypatch, BrokerUnavailable("gone"), ErrorCode.NOT_COORDINATOR)
 
     async def work() -> None:
-        await asyncio.gather(*(script.committer.commit(at(offset)) for offset in (5, 6, 7)))
+        await asyncio.gather(*(script.commit(at(offset)) for offset in (5, 6, 7)))
 
     asyncio.run(work())
     assert [offsets[ONE] for _, offsets in script.asked] == [5, 5, 5, 6, 7]
@@ -70,7 +78,7 @@ def test_an_older_commit_is_done_before_a_newer_one_begins(monkeypatch: pytest.M
 
 def test_a_new_epoch_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(monkeypatch, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS)
-    asyncio.run(script.committer.commit(at(5)))
+    asyncio.run(script.commit(at(5)))
     assert [generation for generation, _ in script.asked] == [1, 2, 2]
 
 
@@ -78,9 +86,42 @@ def test_what_went_to_another_meanwhile_is_not_committed(monkeypatch: pytest.Mon
     script = Script(monkeypatch, ErrorCode.REBALANCE_IN_PROGRESS)
     script.owned = {TWO}
     with pytest.raises(CommitFailed, match="t-1 was assigned to another member"):
-        asyncio.run(script.committer.commit(at(5)))
+        asyncio.run(script.commit(at(5)))
     assert len(script.asked) == 1
     assert script.committer.changed(at(5)) == at(5)
+
+
+def test_an_offset_is_not_committed_for_a_later_topic_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit waited or was repeated while its topic was deleted and created again. The offset was committed for the
+    new topic, and the group skipped its first records."""
+    script = Script(monkeypatch, BrokerUnavailable("gone"))
+    cluster = script.committer._coordinator.cluster
+
+    def know(topic_id: int) -> None:
+        topic = Topic("t", UUID(int=topic_id), False, ())
+        cluster.view = ClusterView(None, NO_BROKER, {}, {"t": topic})
+
+    async def work() -> None:
+        know(1)
+        first, second = (asyncio.create_task(script.commit(at(offset))) for offset in (5, 6))
+        await asyncio.sleep(0)
+        know(2)
+        for task in (first, second):
+            with pytest.raises(ApiError, match="UNKNOWN_TOPIC_ID: t was deleted and created again"):
+                await task
+        await script.commit(at(0))
+
+    asyncio.run(work())
+    assert [offsets[ONE] for _, offsets in script.asked] == [5, 0]
+
+
+def test_an_automatic_commit_leaves_out_what_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of two partitions waited while one was revoked. It failed for both."""
+    script = Script(monkeypatch)
+    wanted = script.commit({**at(5), **at(6, TWO)}, skips_lost=True)
+    script.committer.give_up([ONE])
+    asyncio.run(wanted)
+    assert [offsets for _, offsets in script.asked] == [{TWO: 6}]
 
 
 def test_a_commit_is_not_repeated_without_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +130,7 @@ def test_a_commit_is_not_repeated_without_a_member(monkeypatch: pytest.MonkeyPat
     script = Script(monkeypatch, BrokerUnavailable("gone"))
 
     async def work() -> None:
-        commit = asyncio.create_task(script.committer.commit(at(5)))
+        commit = asyncio.create_task(script.commit(at(5)))
         await asyncio.sleep(0)
         script.identity = NO_MEMBER
         await commit
@@ -104,10 +145,8 @@ def test_a_commit_is_not_repeated_for_a_partition_that_went_and_came_back(monkey
     script = Script(monkeypatch, BrokerUnavailable("gone"))
 
     async def work() -> None:
-        commits = [
-            asyncio.create_task(script.committer.commit(at(offset, target))) for offset, target in ((5, ONE), (6, ONE))
-        ]
-        other = asyncio.create_task(script.committer.commit(at(7, TWO)))
+        commits = [asyncio.create_task(script.commit(at(offset, target))) for offset, target in ((5, ONE), (6, ONE))]
+        other = asyncio.create_task(script.commit(at(7, TWO)))
         await asyncio.sleep(0)
         script.committer.give_up([ONE])
         failures = await asyncio.gather(*commits, return_exceptions=True)
@@ -121,7 +160,7 @@ def test_a_commit_is_not_repeated_for_a_partition_that_went_and_came_back(monkey
 def test_a_consumer_that_is_no_member_may_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(monkeypatch, BrokerUnavailable("gone"))
     script.identity = NO_MEMBER
-    asyncio.run(script.committer.commit(at(5)))
+    asyncio.run(script.commit(at(5)))
     assert script.asked == [(-1, {ONE: 5})] * 2
 
 
@@ -131,10 +170,10 @@ def test_a_group_that_has_gone_on_is_told_from_one_that_is_about_to(
 ) -> None:
     script = Script(monkeypatch, code)
     with pytest.raises(CommitFailed, match=f"has excluded this consumer .{code.name}"):
-        asyncio.run(script.committer.commit(at(5)))
+        asyncio.run(script.commit(at(5)))
     script = Script(monkeypatch, code)
     script.is_fenced = False
-    asyncio.run(script.committer.commit(at(5)))
+    asyncio.run(script.commit(at(5)))
     assert len(script.asked) == 2
 
 
@@ -142,7 +181,7 @@ def test_a_group_that_has_gone_on_is_told_from_one_that_is_about_to(
 def test_what_will_not_pass_is_raised_at_once(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> None:
     script = Script(monkeypatch, code)
     with pytest.raises(ApiError, match=f"{code.name}: committing offset 5 of t-1"):
-        asyncio.run(script.committer.commit(at(5)))
+        asyncio.run(script.commit(at(5)))
     assert len(script.asked) == 1
 
 
