@@ -68,7 +68,9 @@ class Partition:
         self.config = config
         self.role = Role()
         end_offset = storage.log_end_offset
-        self.high_watermark = end_offset if high_watermark is None else min(high_watermark, end_offset)
+        # Only committed records are deleted, so the checkpoint is out of date if it is below the log start.
+        known = end_offset if high_watermark is None else min(high_watermark, end_offset)
+        self.high_watermark = max(known, storage.log_start_offset)
         self.leadership: Leadership | None = None
         """What this broker knows of its followers; None where it has none or does not lead."""
         self.on_retention: Callable[[], None] | None = None

@@ -334,3 +334,15 @@ def test_cutting_what_was_committed_is_told(caplog: pytest.LogCaptureFixture) ->
     assert "t-0: records up to 1 were committed and are cut at 0, after an unclean election" in caplog.messages
     follower.partition.truncate_to(7, is_full=True)
     assert follower.partition.log.log_start_offset == 7
+
+
+def test_a_checkpoint_below_the_log_start_is_out_of_date() -> None:
+    """A leader restarted with such a high watermark, alone in the ISR and below min.insync.replicas. Its followers may not
+    delete what is not committed, so none had deleted what it had, and none could join the ISR."""
+    bench = Bench()
+    bench.lead(isr=(1,))
+    bench.append(b"a", b"b", b"c", acks=1)
+    log = bench.partition.log
+    log.advance_log_start(2)
+    restarted = Partition("t", UUID(int=1), 0, log, bench.partition.config, high_watermark=1)
+    assert restarted.high_watermark == 2
