@@ -65,9 +65,10 @@ class Stream(asyncio.BufferedProtocol):
         """
         if self._transport is None:
             return
-        if not self._transport.is_closing():  # or its descriptor may be another socket's by now
+        own = self._transport.get_extra_info("socket")
+        if own is not None and not self._transport.is_closing():  # or its descriptor may be another socket's by now
             with suppress(OSError):
-                self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
         self._transport.abort()
 
     async def wait_writable(self) -> None:

@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
     def is_abandoned(self) -> bool:
         """Whether the client has closed its side or is gone, as far as the operating system knows.
 
-        What the client sent before that is read first, so the end may have arrived behind the current request.
+        The client may have closed its side after it sent the current request, which is read first.
         """
         if self._has_client_ended or self._transport.is_closing():
             return True

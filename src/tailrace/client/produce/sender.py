@@ -156,6 +156,7 @@ class Sender:
         self._mend_metadata(drained, now_s)
         if drained.expired:
             self._outbox.tell_progress()
+            self._wake.set()  # the batches behind them may leave now, or need other numbers
         return None if drained.next_at_s is None else max(0.0, drained.next_at_s - time.monotonic())
 
     def _leader_of(self, target: TopicPartition) -> int:
