@@ -73,6 +73,7 @@ _HOMES = {
 _LOGGERS = (
     "tailrace",
     "tailrace.client.produce.delivery",
+    "tailrace.client.produce.identity",
     "tailrace.client.fetch.fetcher",
     "tailrace.client.group.group",
     "tailrace.client.group.classic_protocol",
