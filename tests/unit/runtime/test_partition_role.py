@@ -337,8 +337,8 @@ def test_cutting_what_was_committed_is_told(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_checkpoint_below_the_log_start_is_out_of_date() -> None:
-    """A leader restarted with such a high watermark, alone in the ISR and below min.insync.replicas. Its followers may not
-    delete what is not committed, so none had deleted what it had, and none could join the ISR."""
+    """A leader restarted with such a high watermark, alone in the ISR and below min.insync.replicas. Its followers may
+    not delete what is not committed, so none had deleted what it had, and none could join the ISR."""
     bench = Bench()
     bench.lead(isr=(1,))
     bench.append(b"a", b"b", b"c", acks=1)
