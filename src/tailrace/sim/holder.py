@@ -3,6 +3,7 @@
 A leader acknowledges a record that at least `min.insync.replicas` replicas have. It learns from their fetches that they
 have it, which takes time: a replica that has been killed since, and even one that has lost the record with its power,
 counted when it fetched. So a replica holds a record if its log has it, or its log had it when its last process ended.
+Nothing is known of a broker that is starting: it may fetch before the simulation knows its logs. It counts, too.
 """
 
 from bisect import bisect_right
@@ -40,7 +41,8 @@ class Holders:
         holders = tuple(
             broker.broker_id
             for broker in self._brokers.values()
-            if any(_holds(log, last, epochs.epoch_for(last)) for log in _logs(broker, partition))
+            if (broker.is_up and broker.broker is None)
+            or any(_holds(log, last, epochs.epoch_for(last)) for log in _logs(broker, partition))
         )
         required_count = min(partition.config.min_insync_replicas, replica_count)
         advances.append(_Advance(end_offset, holders, required_count))

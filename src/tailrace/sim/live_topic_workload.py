@@ -14,12 +14,16 @@ from tailrace.sim.admin_workload import PARTITIONS_MAX
 from tailrace.sim.record_workload import Shape
 from tailrace.sim.workload import FAILURES, keep_trying, partition_name
 from tailrace.sim.world import Program, World
+from tailrace.storage.log_config import LogConfig
 
 _NAME = "limiter"
 _TIMEOUT_MS = 2_000
 _LOWERED_S = (0.05, 0.2, 0.5, 2.0)
 _SHORT_S = (0.3, 1.0)
 _RESTORE_EVERY_S = 0.5
+_KEPT = (LogConfig().retention_ms, LogConfig().retention_bytes)
+_APPLIED_LOOK_S = 0.1
+_APPLIED_LOOKS_MAX = 30
 _DOUBT_SHARE = 0.4
 _DOUBT_S = (0.02, 0.3)
 _LOSS_SHARE = 0.3
@@ -149,10 +153,23 @@ class LiveTopicWorkload:
             await asyncio.sleep(seconds)
         finally:
             await self._restore(admin, topic, *_CHANGED)
+        if not await self._is_restored(topic):
+            return  # a broker may still delete whatever is written
         known = [each.partition for each in await self._partitions(admin) if each.topic == topic]
         ends = await admin.list_offsets(topic, dict.fromkeys(known, LATEST))
         for target, operation in operations.items():
             operation.ok(offset=ends[target.partition].offset if target.partition in ends else 0)
+
+    async def _is_restored(self, topic: str) -> bool:
+        """Wait until every running broker keeps the records of a topic again; False if one does not soon."""
+        for _ in range(_APPLIED_LOOKS_MAX):
+            await asyncio.sleep(_APPLIED_LOOK_S)
+            running = [broker for broker in self._world.brokers if broker.is_up]
+            configs = [each.log.config for broker in running for each in broker.replicas() if each.topic == topic]
+            kept = {(each.retention_ms, each.retention_bytes) for each in configs}
+            if kept <= {_KEPT} and all(broker.broker is not None for broker in running):
+                return True
+        return False
 
     async def _find_start(self, name: str, admin: tailrace.aio.Admin, target: TopicPartition) -> int:
         operation = self._world.recorder.invoke(name, "log-start", partition=partition_name(target))

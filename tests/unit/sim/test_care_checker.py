@@ -142,3 +142,11 @@ def test_retention_by_size_leaves_enough(configs: dict[str, int]) -> None:
 )
 def test_answers_by_time_that_are_wrong_are_found(story: Story) -> None:
     assert story.anomalies() == ["wrong-lookup"]
+
+
+def test_what_a_tombstone_deleted_may_be_left_on_a_replica_that_was_away() -> None:
+    """The tombstone goes at once. A replica that was away then still has the first of two values that it deleted."""
+    story = Story(delete_retention_ms=0).put(0, "a").put(1, "a").put(2, "a", is_tombstone=True).put(3, "b")
+    assert "returned" not in story.finish((0, "a"), (3, "b")).anomalies()
+    story = Story(delete_retention_ms=0).put(0, "a").put(1, "a", is_tombstone=True).put(2, "a").put(3, "b")
+    assert "returned" in story.finish((0, "a"), (3, "b")).anomalies()

@@ -36,7 +36,8 @@ def _may_be_compacted(log: CaredLog, record: KeyedRecord, scan: Scan) -> bool:
 def find_returned_records(history: History) -> Iterator[Finding]:
     """Find keys of which an old value was still there in the final scans, but nothing newer.
 
-    If tombstones go soon, a replica that was away may keep what they deleted, as in Kafka; that is no finding.
+    If tombstones go soon, a replica that was away may keep a value although they deleted it and all before them, as in
+    Kafka; that is no finding.
     """
     for log in cared_logs(history):
         finals = [scan for scan in log.scans if scan.is_final][-2:]
@@ -46,8 +47,11 @@ def find_returned_records(history: History) -> Iterator[Finding]:
         newest: dict[str | None, KeyedRecord] = {record.key: record for record in finals[1].records}
         for record in newest.values():
             put = log.put_of.get(record)
-            newer = [] if put is None else [each for each in log.puts_after(put) if each.is_ok]
-            if record in stays and any(log.keeps_tombstones or each.asked["value"] is not None for each in newer):
+            after = [] if put is None else log.puts_after(put)
+            if not log.keeps_tombstones:
+                after = after[max((i for i, each in enumerate(after, 1) if each.asked["value"] is None), default=0) :]
+            newer = [each for each in after if each.is_ok]
+            if record in stays and newer:
                 text = f"{_name(record)} is the last of its key, although newer ones were acknowledged"
                 yield Finding("returned", log.name, text, (newer[-1].begun, finals[1].operation.begun))
 
