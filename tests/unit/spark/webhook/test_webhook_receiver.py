@@ -125,11 +125,13 @@ def test_stopping_waits_for_a_request_under_way() -> None:
         may_end.wait(60)
 
     with listening(store) as connection:
-        sending = threading.Thread(target=lambda: answers.append(post(connection, b"{}", signed(b"{}"))))
+        own = http.client.HTTPConnection(connection.host, connection.port, timeout=30)  # the other is closed at the end
+        sending = threading.Thread(target=lambda: answers.append(post(own, b"{}", signed(b"{}"))))
         sending.start()
         assert begun.wait(60)
         threading.Timer(0.1, may_end.set).start()
     sending.join()
+    own.close()
     assert answers == [(200, {"records": 1})]
 
 
