@@ -14,10 +14,8 @@ applied before; a deposed coordinator whose records are truncated later is judge
 - In the consumer protocol the coordinator knows the owner of a partition until that has given it up, and has no two.
 - A coordinator that takes over has applied every commit that was acknowledged before.
 
-Two decreases are counted and fail no seed, see `COUNTED`. One cannot be told from a good commit by a broker alone: a
-request that the network holds, and that arrives after its client gave the connection up, repeated the commit and made a
-later one. The other is known: where a topic is deleted and created again, a member may commit an offset of the deleted
-topic for the new one.
+One decrease cannot be told from a good commit by a broker alone: a request that the network holds, and that arrives
+after its client gave the connection up, repeated the commit and made a later one. It is counted, see `COUNTED`.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,20 +39,18 @@ from tailrace.server.context import RequestContext
 from tailrace.server.group_caller import ask_coordinator
 from tailrace.server.handlers import group_offset
 from tailrace.sim.process import PROCESS
-from tailrace.sim.remade_topic_workload import TOPIC as REMADE
 from tailrace.sim.transport import SimTransport
 
 OFFSET_WENT_BACK = "offset went back"
 LATE_COMMIT = "late commit"
 LATE_COMMIT_BEHIND_END = "late commit behind the end of its connection"
-DELETED_TOPIC = "an offset of a deleted topic is committed"
 TWO_OWNERS = "two owners commit"
 OLD_OWNER = "an old owner commits"
 FENCED_INSTANCE = "a fenced static member commits"
 OWNED_TWICE = "a partition is given to a second member"
 LOST_OFFSET = "an acknowledged offset is lost"
 
-COUNTED = frozenset({LATE_COMMIT, LATE_COMMIT_BEHIND_END, DELETED_TOPIC})
+COUNTED = frozenset({LATE_COMMIT, LATE_COMMIT_BEHIND_END})
 """The problems that are counted; all others are violations."""
 
 _UNKNOWN_GENERATION = -1
@@ -125,7 +121,7 @@ class CommitOrder:
                 if applied.member_id in fenced:
                     return FENCED_INSTANCE
         if applied.offset < last.offset:
-            return applied.lateness or (DELETED_TOPIC if applied.place[1] == REMADE else OFFSET_WENT_BACK)
+            return applied.lateness or OFFSET_WENT_BACK
         return ""
 
     def forget(self, place: _Place) -> None:

@@ -206,6 +206,7 @@ class Fetcher(FetchQueue):
         """Find the offsets of times, words and commits."""
         try:
             places = {state.target: state.place for state, _ in wanted if state.place is not None}
+            ids = {state.target: self._topic_id(state) for state, _ in wanted}
             outcomes = await self.locator.locate(places)
             with self.lock:
                 for state, generation in wanted:
@@ -216,6 +217,7 @@ class Fetcher(FetchQueue):
                         state.error = outcome
                     else:
                         state.settle(*outcome)
+                        state.topic_id = ids[state.target]  # the topic may have been created again meanwhile
             self._tell()
         finally:
             self._release(state for state, _ in wanted)

@@ -65,14 +65,18 @@ class Committer:
         self._committed: dict[TopicPartition, int] = {}
         self._given_up_counts: Counter[TopicPartition] = Counter()
 
-    def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Commit:
-        """Return a commit of offsets that belongs to the present state of the consumer."""
+    def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], read_ids: Mapping[str, UUID]) -> Commit:
+        """Return a commit of offsets that belongs to the present state of the consumer.
+
+        `read_ids` are the ids of the topics that it has read from; the metadata may know none while a topic is deleted.
+        """
         topics = self._coordinator.cluster.view.topics
+        known = {name: topics[name].topic_id for name, _ in offsets if name in topics}
         return Commit(
             offsets,
             is_member=self._identity().is_member,
             given_up_counts={target: self._given_up_counts[target] for target in offsets},
-            topic_ids={name: topics[name].topic_id for name, _ in offsets if name in topics},
+            topic_ids=known | {name: read_ids[name] for name, _ in offsets if name in read_ids},
         )
 
     async def commit(self, wanted: Commit, *, skips_lost: bool = False) -> None:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import BrokerUnavailable, ClientError, CommitFailed, RequestTimeout
@@ -207,7 +208,12 @@ class Group:
 
         The commit belongs to the partitions and topics at the call, not when the coroutine begins.
         """
-        return self._commit(self._committer.prepare(offsets))
+        return self._commit(self._committer.prepare(offsets, self._read_ids()))
+
+    def _read_ids(self) -> dict[str, UUID]:
+        """Return the ids of the topics that the positions belong to."""
+        with self._fetcher.lock:
+            return {each.target.topic: each.topic_id for each in self._fetcher.assignment if each.topic_id is not None}
 
     async def _commit(self, wanted: Commit, *, skips_lost: bool = False) -> None:
         self.metadata()
@@ -231,8 +237,18 @@ class Group:
         if not wanted:
             return {}
         return await self.coordinator.retry(
-            lambda: fetch_offsets(self.coordinator, wanted), timeout_ms=self.settings.default_api_timeout_ms
+            lambda: self._fetch_committed(wanted), timeout_ms=self.settings.default_api_timeout_ms
         )
+
+    async def _fetch_committed(self, targets: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        topics = self.cluster.view.topics
+        ids = {name: topics[name].topic_id for name, _ in targets if name in topics}
+        try:
+            return await fetch_offsets(self.coordinator, targets, topic_ids=ids)
+        except ApiError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_ID:  # a topic was deleted, and perhaps created again
+                await self.cluster.refresh(list(ids))
+            raise
 
     async def _find_places(self, targets: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         wanted = list(targets)
@@ -243,7 +259,7 @@ class Group:
 
     def _commit_quietly(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> Coroutine[Any, Any, None]:
         """Commit automatically. If that fails, the records are read again by this member or another."""
-        return self._try_to_commit(self._committer.prepare(self._committer.changed(positions)))
+        return self._try_to_commit(self._committer.prepare(self._committer.changed(positions), self._read_ids()))
 
     async def _try_to_commit(self, wanted: Commit) -> None:
         if not self.settings.enable_auto_commit or not self._commits_at_end or not wanted.offsets:

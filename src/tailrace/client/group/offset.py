@@ -113,17 +113,22 @@ async def fetch_offsets(
     identity: Identity = NO_MEMBER,
     *,
     require_stable: bool = True,
+    topic_ids: Mapping[str, UUID] = NO_IDS,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the commits of these partitions, or of all for None, that have one. Raises `ApiError`."""
+    """Return the commits of these partitions, or of all for None, that have one. Raises `ApiError`.
+
+    With topic ids, no commit for another topic of the same name is returned.
+    """
     by_topic: dict[str, list[int]] | None = None
     if targets is not None:
         by_topic = {}
         for topic, partition in targets:
             by_topic.setdefault(topic, []).append(partition)
     connection = await coordinator.connection()
-    version = connection.version(OffsetFetchRequest, _NAMES_VERSION_MAX)
+    has_ids = by_topic is not None and all(topic_ids.get(name, ZERO_UUID) != ZERO_UUID for name in by_topic)
+    version = connection.version(OffsetFetchRequest, None if has_ids else _NAMES_VERSION_MAX)
     build = _batched_request if version >= _BATCHED_VERSION else _single_request
-    request = build(coordinator.group_id, by_topic, identity)
+    request = build(coordinator.group_id, by_topic, identity, topic_ids)
     request.require_stable = require_stable
     reply = await coordinator.request(request, OffsetFetchResponse, version_max=version)
     coordinator.check(reply.error_code, "reading the offsets of")
@@ -133,9 +138,10 @@ async def fetch_offsets(
     for item in reply.topics:
         for answer in item.partitions:
             _read(item.name, answer, found)
+    names = {topic_id: name for name, topic_id in topic_ids.items()}
     for answered in (topic for group in reply.groups for topic in group.topics):
         for one in answered.partitions:
-            _read(answered.name, one, found)
+            _read(answered.name or names[answered.topic_id], one, found)
     return found
 
 
@@ -151,17 +157,24 @@ def _read(
         found[target] = OffsetAndMetadata(answer.committed_offset, answer.metadata or "", answer.committed_leader_epoch)
 
 
-def _single_request(group_id: str, by_topic: Mapping[str, list[int]] | None, _identity: Identity) -> OffsetFetchRequest:
+def _single_request(
+    group_id: str, by_topic: Mapping[str, list[int]] | None, _identity: Identity, _ids: Mapping[str, UUID]
+) -> OffsetFetchRequest:
     topics = None
     if by_topic is not None:
         topics = [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in by_topic.items()]
     return OffsetFetchRequest(group_id=group_id, topics=topics)
 
 
-def _batched_request(group_id: str, by_topic: Mapping[str, list[int]] | None, identity: Identity) -> OffsetFetchRequest:
+def _batched_request(
+    group_id: str, by_topic: Mapping[str, list[int]] | None, identity: Identity, ids: Mapping[str, UUID]
+) -> OffsetFetchRequest:
     topics = None
     if by_topic is not None:
-        topics = [OffsetFetchRequestGroupTopic(name=name, partition_indexes=found) for name, found in by_topic.items()]
+        topics = [
+            OffsetFetchRequestGroupTopic(name=name, topic_id=ids.get(name, ZERO_UUID), partition_indexes=found)
+            for name, found in by_topic.items()
+        ]
     group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
     if identity.is_member:
         group.member_id, group.member_epoch = identity.member_id, identity.generation_id

@@ -1,17 +1,27 @@
 """A client finds the coordinator of a group or of a transactional id, also after it died."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
+from uuid import UUID
 
 import pytest
 
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import BrokerUnavailable
 from tailrace.client.group.coordinator import Coordinator, CoordinatorKind
-from tailrace.client.group.offset import fetch_offsets
+from tailrace.client.group.offset import OffsetAndMetadata, fetch_offsets
+from tailrace.client.topic_partition import TopicPartition
 from tailrace.client.transaction.coordinator import TransactionCoordinator
 from tailrace.protocol.message import Message
 from tailrace.protocol.messages.coordinator import FindCoordinatorResponse
+from tailrace.protocol.messages.group_offset import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupPartition,
+    OffsetFetchResponseGroupTopic,
+)
 from tailrace.protocol.messages.producer import InitProducerIdResponse
 
 DEAD, ALIVE = 1, 2
@@ -23,8 +33,8 @@ class Connection:
     address = "broker-2:9092"
     finalized_features: ClassVar = {"transaction.version": 2}
 
-    def version(self, request: type[Message], version_max: int = 99) -> int:
-        return min(request.SCHEMA.versions[-1], version_max)
+    def version(self, request: type[Message], version_max: int | None = None) -> int:
+        return min(request.SCHEMA.versions[-1], 99 if version_max is None else version_max)
 
     async def request(self, _request: Message, reply_type: type[Message], **_options: Any) -> Message:
         return reply_type()
@@ -72,3 +82,26 @@ async def test_offsets_are_found_though_the_coordinator_has_just_died(cluster: C
     with pytest.raises(BrokerUnavailable):
         await fetch_offsets(coordinator, None)
     assert await fetch_offsets(coordinator, None) == {}
+
+
+async def test_a_commit_for_another_topic_of_the_same_name_is_not_found() -> None:
+    """A broker that had not heard of the new topic yet gave a consumer the offset of the deleted one."""
+    place = TopicPartition("t", 0)
+    asked: list[OffsetFetchRequest] = []
+
+    class Recording(Connection):
+        async def request(self, _request: Message, reply_type: type[Message], **_options: Any) -> Message:
+            assert isinstance(_request, OffsetFetchRequest)
+            asked.append(_request)
+            topic = _request.groups[0].topics[0]  # type: ignore[index]
+            partition = OffsetFetchResponseGroupPartition(partition_index=0, committed_offset=7)
+            found = OffsetFetchResponseGroupTopic(topic_id=topic.topic_id, partitions=[partition])
+            return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[found])])
+
+    brokers = TwoBrokers()
+    brokers.find_count = 1
+    brokers.connection = lambda *_: asyncio.sleep(0, Recording())  # type: ignore[method-assign]
+    coordinator = Coordinator(cast("Cluster", brokers), "g", CoordinatorKind.GROUP)
+    found = await fetch_offsets(coordinator, [place], topic_ids={"t": UUID(int=1)})
+    assert asked[0].groups[0].topics[0].topic_id == UUID(int=1)  # type: ignore[index]
+    assert found == {place: OffsetAndMetadata(7)}

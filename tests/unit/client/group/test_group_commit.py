@@ -19,6 +19,7 @@ from tailrace.client.group.offset import NO_MEMBER, Identity, OffsetAndMetadata
 from tailrace.client.metadata import ClusterView, Topic
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.primitive import ZERO_UUID
 
 ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
 
@@ -30,6 +31,8 @@ class Script:
         self.asked: list[tuple[int, dict[TopicPartition, int]]] = []
         self.identity = Identity("m", 1)
         self.owned = {ONE, TWO}
+        self.read_ids: dict[str, UUID] = {}
+        self.asked_ids: list[Mapping[str, UUID]] = []
         self.is_fenced = True
         self._answers = list(answers)
         monkeypatch.setattr(group_commit, "commit_offsets", self._commit)
@@ -42,15 +45,16 @@ class Script:
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, skips_lost: bool = False
     ) -> Coroutine[Any, Any, None]:
-        return self.committer.commit(self.committer.prepare(offsets), skips_lost=skips_lost)
+        return self.committer.commit(self.committer.prepare(offsets, self.read_ids), skips_lost=skips_lost)
 
     async def _commit(
         self,
         _: Coordinator,
         identity: Identity,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        __: Mapping[str, UUID],
+        ids: Mapping[str, UUID],
     ) -> dict[TopicPartition, ErrorCode]:
+        self.asked_ids.append(ids)
         self.asked.append((identity.generation_id, {target: found.offset for target, found in offsets.items()}))
         await asyncio.sleep(0)
         answer = self._answers.pop(0) if self._answers else ErrorCode.NONE
@@ -113,6 +117,18 @@ def test_an_offset_is_not_committed_for_a_later_topic_of_the_same_name(monkeypat
 
     asyncio.run(work())
     assert [offsets[ONE] for _, offsets in script.asked] == [5, 0]
+
+
+def test_an_offset_is_committed_for_the_topic_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a topic is deleted the metadata has no id for it. The commit named the topic only, and the broker took it
+    for the topic that was created next."""
+    script = Script(monkeypatch)
+    script.committer._coordinator.cluster.view = ClusterView(
+        None, NO_BROKER, {}, {"t": Topic("t", ZERO_UUID, False, ())}
+    )
+    script.read_ids = {"t": UUID(int=1), "other": UUID(int=2)}
+    asyncio.run(script.commit(at(5)))
+    assert script.asked_ids == [{"t": UUID(int=1)}]
 
 
 def test_an_automatic_commit_leaves_out_what_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
