@@ -162,7 +162,9 @@ class Invariants:
                 committed.end_offsets[now.leader_epoch] = now.high_watermark
                 self._check_isr(broker, partition)
                 if (topic := self._assignments.get(partition.topic)) is not None:
-                    self._holders.advanced(partition, len(topic.assignment[partition.index]))
+                    # A leader without followers may not have heard yet that it is to have some.
+                    replica_count = len(topic.assignment[partition.index]) if partition.leadership is not None else 1
+                    self._holders.advanced(partition, replica_count)
 
     def _check_new_leader(self, broker: SimBroker, partition: Partition, committed: _Committed) -> None:
         leader = self._leaders.setdefault((_key(partition), partition.leader_epoch), broker.broker_id)

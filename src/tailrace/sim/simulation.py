@@ -215,6 +215,10 @@ class Simulation:
     async def end(self) -> None:
         """Run further checks after everything has been read."""
 
+    def report_commit(self, problem: str) -> None:
+        """Handle a problem of the committed offsets."""
+        self.world.loop.failures.append(problem)
+
     def judge(self, history: History) -> list[str]:
         """Return all anomalies of the history."""
         return list(map(str, check(history)))
@@ -222,7 +226,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Run the simulation and check its history."""
         world = self.world
-        watching = GroupWatch(world.count, world.loop.failures.append).watching()
+        watching = GroupWatch(world.count, self.report_commit).watching()
         with deterministic(world.loop, world.seed), watching, _listening(world) as complaints:
             try:
                 world.loop.limit_s = START_S + self.for_s + 2 * _ENDING_S

@@ -40,7 +40,10 @@ def numbers_are_used_again() -> Iterator[None]:
 
 @contextmanager
 def doubtful_batches_are_split() -> Iterator[None]:
-    """A batch that is refused as too large is split, although an earlier attempt may have been written."""
+    """A batch that is refused as too large is split, although an earlier attempt may have been written.
+
+    The parts get other numbers, too: that they get none alone keeps them from being written twice.
+    """
     settle = Sender._settle_error
 
     def settle_error(self: Sender, batch: Batch, error: Exception, **options: Any) -> bool:
@@ -53,7 +56,11 @@ def doubtful_batches_are_split() -> Iterator[None]:
         self._outbox.replace(batch, parts)
         return True
 
-    with leader_validates_first(), patch.object(Sender, "_settle_error", settle_error):
+    with (
+        leader_validates_first(),
+        doubtful_batches_are_renumbered(),
+        patch.object(Sender, "_settle_error", settle_error),
+    ):
         yield
 
 

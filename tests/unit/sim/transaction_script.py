@@ -84,6 +84,9 @@ def _first_generation() -> Iterator[None]:
         yield
 
 
+_PATIENCE_S = 30.0
+
+
 class CrashBeforeMarkers(Faults):
     """Kills the broker each time that it has written down how a transaction ends, and is about to carry it out."""
 
@@ -114,10 +117,12 @@ class CrashBeforeMarkers(Faults):
             return kill(count, operation, path) if f"/{TARGET}-" in path else None
 
         broker.fs.hook = hook
-        while broker.is_up:
+        ends_s = self._world.loop.time() + _PATIENCE_S
+        while broker.is_up and self._world.loop.time() < ends_s:
             await asyncio.sleep(0.01)
         broker.fs.hook = None
-        broker.start()
+        if not broker.is_up:  # else no transaction ends any more, because an earlier one hangs
+            broker.start()
 
 
 class InterruptedEnds(TransactionSimulation):
