@@ -10,7 +10,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo fetch test test-all test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lost-replies lint bench format docs clean
+.PHONY: help demo fetch test test-all gate-runs test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lost-replies lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -104,6 +104,9 @@ lost-replies: $(VENV)/.dev ## producers that lose replies again and again; RUNS 
 
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)
+
+gate-runs: $(VENV)/.dev ## .ci/run RUNS (10) times on fresh clones, with BUSY (0) busy processes, on a machine that seems to be up for UPTIME_H hours
+	$(BIN)/python -m tests.gate.repeat --runs $(or $(RUNS),10) --busy $(or $(BUSY),0) --uptime-h $(or $(UPTIME_H),0)
 
 lint: $(VENV)/.dev      ## ruff and mypy
 	$(BIN)/ruff check src tests bench examples setup.py
