@@ -360,10 +360,11 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that reaches `offset`, as a follower does to agree with its leader.
 
-        Unlike in Kafka, the log then ends at its last batch, even if `offset` was inside a removed batch, so
-        that there is no gap that recovery would take for a lost tail.
+        Unlike Kafka's, the log then ends at its last batch: recovery would take a gap for a lost tail.
         """
         if offset >= self.log_end_offset:
+            with self._folder.judging():
+                self.epochs.truncate_end(self.log_end_offset)  # an epoch of which no record could be appended
             return
         if offset <= self.segments[0].base_offset:
             self.truncate_fully(offset)
@@ -447,9 +448,8 @@ class Log:
         if self.swaps.is_busy:
             return 0  # the next run does it
         with self._folder.judging():
-            return retention.apply_retention(
-                self, now_ms, self.log_end_offset if up_to_offset is None else up_to_offset
-            )
+            end_offset = self.log_end_offset if up_to_offset is None else up_to_offset
+            return retention.apply_retention(self, now_ms, end_offset)
 
     # Ending
 
