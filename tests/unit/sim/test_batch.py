@@ -1,6 +1,9 @@
 """Many seeds in one run: what is counted, when it stops, what it says."""
 
 import io
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -73,3 +76,14 @@ def test_a_failure_comes_with_its_command_and_a_summary(
     assert "repeat with: python -m tailrace.sim.simulate --seed 5 --cluster --trace" in capsys.readouterr().out
     assert "- seed 5: lost 5" in path.read_text()
     assert "| kill broker | 6 |" in path.read_text()
+
+
+def test_one_seed_is_one_story_in_every_process() -> None:
+    command = [sys.executable, "-m", "tailrace.sim.simulate", "--seed", "5", "--for", "1"]
+    lines = {
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": str(number)}
+        ).stdout
+        for number in (1, 2)
+    }
+    assert len(lines) == 1

@@ -2,9 +2,6 @@
 
 import asyncio
 import logging
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -61,18 +58,6 @@ def test_errors_are_problems_unless_they_come_from_ending_the_simulation() -> No
     """Programs that still ran at the end were ended without an event loop, and what they logged failed the seed."""
     assert Careless(1).run().problems == []
     assert TwiceCareless(1).run().problems == ["a program failed: RuntimeError('early')"]
-
-
-@pytest.mark.slow
-def test_one_seed_is_one_story_in_every_process() -> None:
-    command = [sys.executable, "-m", "tailrace.sim.simulate", "--seed", "5", "--for", "1"]
-    lines = {
-        subprocess.run(
-            command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": str(number)}
-        ).stdout
-        for number in (1, 2)
-    }
-    assert len(lines) == 1
 
 
 def test_a_broker_that_acknowledges_before_it_syncs_is_caught(
