@@ -221,7 +221,7 @@ class GroupWatch:
             order.begin_again(key.group if isinstance(key, GroupMetadataKey) else key.group_id)
         elif isinstance(value, GroupMetadataValue):
             order.begin_generation(key.group, value.generation)
-        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey) and value is not None:
+        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey) and value is not None and shard.is_loaded:
             for problem in find_owned_twice(shard.machine, key.group_id, key.member_id):
                 self._report(problem)
         elif isinstance(key, OffsetCommitKey):
@@ -271,8 +271,15 @@ class GroupWatch:
                     known[applied.place] = _Acknowledged(at, shard._leader_epoch, applied)
 
     def _loaded(self, shard: GroupShard) -> None:
-        """Check that a coordinator that takes over has what was acknowledged before."""
+        """Check what a coordinator that takes over has read: what was acknowledged before, and no two owners.
+
+        Only its last state counts: if the log is compacted meanwhile, it reads the first records as they were before.
+        """
         self._count("group load")
+        for group in shard.machine.groups.values():
+            for member_id in group.members if isinstance(group, ConsumerGroup) else ():
+                for problem in find_owned_twice(shard.machine, group.group_id, member_id):
+                    self._report(problem)
         for place, known in self._acknowledged.get(shard.partition.name, {}).items():
             found = shard.machine.offsets.store.get(*place)
             is_there = found is not None and found.record_offset >= known.record_offset
