@@ -1,5 +1,6 @@
 """The part of the gate inside pytest: it notes results, and fails a test that starts more than its lane allows."""
 
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -16,6 +17,19 @@ HARMLESS = {"git", "openssl", "uname", "ldconfig", "gcc", "cc", "ld", "objdump"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gate-results", type=Path, help="file for the results of the gate")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Collect no garbage while thousands of tests are collected: next to nothing of it is garbage."""
+    gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Keep what was collected from every later search for garbage: it lasts as long as the process."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -99,8 +99,14 @@ def _pytest(arguments: list[str], limit_s: float) -> Outcome:
 
 
 def _environment() -> dict[str, str]:
+    """Return the environment of pytest.
+
+    Without bytecode on disk each worker of each lane would compile all tests again, and each process that a test starts
+    the whole package.
+    """
     paths = [str(CHECKOUT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _say(text: str) -> None:
