@@ -132,7 +132,15 @@ ABLATIONS: list[tuple[Callable[[Patch], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ablation", "fault"), ABLATIONS, ids=lambda value: getattr(value, "__name__", value))
+LATE = leave_checkpoints_above_the_end
+"""Few of the cases notice its loss."""
+
+
+@pytest.mark.parametrize(
+    ("ablation", "fault"),
+    [pytest.param(*pair, marks=[pytest.mark.slow] * (pair[0] is LATE)) for pair in ABLATIONS],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_the_loss_of_a_safeguard_is_noticed(
     ablation: Callable[[Patch], None], fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

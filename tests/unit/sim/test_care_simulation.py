@@ -10,6 +10,9 @@ SEEDS = (5, 7, 10)
 RARE = ("followers serve everything", "new leaders begin earlier", "logs begin with batches")
 """These need dozens of seeds; `make simulate-ablations` finds them."""
 
+LATE = ("tombstones go at once", "one segment more is deleted")
+"""These need a dozen seeds or more."""
+
 _SEEDS_MAX = 40
 
 
@@ -37,7 +40,9 @@ def test_some_seeds_have_it_and_others_do_not() -> None:
     assert {ClusterSimulation(seed).care is None for seed in range(20)} == {True, False}
 
 
-@pytest.mark.parametrize("name", [name for name in ABLATIONS if name not in RARE])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LATE)) for name in ABLATIONS if name not in RARE]
+)
 def test_a_safeguard_is_needed(name: str) -> None:
     with ABLATIONS[name]():
         problems = (problem for seed in range(1, _SEEDS_MAX) for problem in CareSimulation(seed).run().problems)

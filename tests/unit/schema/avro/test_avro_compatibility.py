@@ -20,8 +20,8 @@ from tests.unit.schema.avro.compatibility_case import (
 )
 
 from tailrace.records.avro.type import Json
-from tailrace.schema.avro import AvroSchema, parse
-from tailrace.schema.avro.compatibility import DIFFERENCES_MAX
+from tailrace.schema.avro import AvroSchema, compatibility, parse
+from tailrace.schema.avro.compatibility import DIFFERENCES_MAX, PAIRS_MAX
 from tailrace.schema.language import Difference
 
 JAVA: dict[str, tuple[str, str]] = json.loads(Path(__file__).with_name("java_verdicts.json").read_text())
@@ -177,7 +177,13 @@ def test_large_unions_are_cheap() -> None:
     assert kinds(union, union) == ""
 
 
-def test_schemas_that_would_take_forever_are_not_called_compatible() -> None:
-    union: Json = [record(field(f"f{index}", "int"), name=f"n{index}.R") for index in range(700)]
+@pytest.mark.parametrize(
+    ("pairs_max", "record_count"), [(1_000, 40), pytest.param(PAIRS_MAX, 700, marks=pytest.mark.slow)]
+)
+def test_schemas_that_would_take_forever_are_not_called_compatible(
+    pairs_max: int, record_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compatibility, "PAIRS_MAX", pairs_max)
+    union: Json = [record(field(f"f{index}", "int"), name=f"n{index}.R") for index in range(record_count)]
     (difference,) = schema(union).differences(schema(union))
-    assert "cannot be compared" in difference.message
+    assert f"cannot be compared: more than {pairs_max} pairs" in difference.message
