@@ -14,6 +14,9 @@ from tests.gate.outcome import Outcome, write
 HARMLESS = {"git", "openssl", "uname", "ldconfig", "gcc", "cc", "ld", "objdump"}
 """Programs that any test may run: they end at once, and Python's own modules start some of them."""
 
+NEW_OBJECTS_MAX = 5_000
+"""Objects after which garbage is searched for; with Python's 700 the search takes a tenth or more of a simulation."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gate-results", type=Path, help="file for the results of the gate")
@@ -27,8 +30,9 @@ def pytest_load_initial_conftests() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Keep what was collected from every later search for garbage: it lasts as long as the process."""
+    """Keep what was collected from every later search for garbage, because it lasts as long as the process."""
     gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_MAX)
     gc.enable()
 
 
