@@ -69,7 +69,7 @@ class TopicIO:
 
         return self._run(look)
 
-    def offsets(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def offsets(self, asked: Mapping[TopicPartition, int], *, patience_ms: int = 0) -> dict[TopicPartition, int | None]:
         """Return the first offset at or after a time in each partition, or None; -2 is earliest and -1 latest."""
 
         async def look(cluster: Cluster) -> dict[TopicPartition, int | None]:
@@ -85,11 +85,13 @@ class TopicIO:
                 found.update({TopicPartition(topic, index): _offset(at) for index, at in answer.items()})
             return found
 
-        return self._run(look) if asked else {}
+        return self._run(look, patience_ms=patience_ms) if asked else {}
 
-    def edges(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+    def edges(self, partitions: Sequence[TopicPartition], *, patience_ms: int = 0) -> tuple[Offsets, Offsets]:
         """Return the log start offset and the log end offset of each partition."""
-        first, last = (self.offsets(dict.fromkeys(partitions, edge)) for edge in (EARLIEST, LATEST))
+        first, last = (
+            self.offsets(dict.fromkeys(partitions, edge), patience_ms=patience_ms) for edge in (EARLIEST, LATEST)
+        )
         return {key: offset or 0 for key, offset in first.items()}, {key: offset or 0 for key, offset in last.items()}
 
     # --- records

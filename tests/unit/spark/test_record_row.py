@@ -5,6 +5,7 @@ import pytest
 from tailrace.client.admin.core import NewTopic
 from tailrace.client.admin.sync import Admin
 from tailrace.client.produce.producer import Producer
+from tailrace.spark.connector import record_row
 from tailrace.spark.connector.record_row import find_records, merge_places
 from tailrace.spark.connector.reject import refused_row
 from tailrace.spark.dead_letter import Stage, write_headers
@@ -63,3 +64,25 @@ def test_a_row_becomes_its_record_unless_that_was_deleted(tailrace_broker: Broke
     assert (deleted.value, deleted.place, deleted.row) == (b'{"n": 1}', None, None)
     assert deleted.fault.reason == f"{topic}-1 offset 1: no"
     assert (unknown.value, unknown.place, unknown.fault.reason) == (b'{"n": 2}', None, "no")
+
+
+def test_a_row_behind_the_end_of_its_partition_stays_a_row_at_once(
+    tailrace_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lookup waited for a record to arrive at the end of the partition until its time-out was over."""
+    monkeypatch.setattr(record_row, "_TIMEOUT_MS", 3_600_000)
+    topic = "remade"
+    with Admin(tailrace_broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(topic, 2)])
+    with Producer(tailrace_broker.bootstrap_servers) as producer:
+        for number in range(3):
+            producer.send(topic, b"v%d" % number, partition=1)
+    places = [RecordPlace(topic, 1, 1), RecordPlace(topic, 1, 3), RecordPlace(topic, 1, 5), RecordPlace(topic, 0, 0)]
+    rows = [refused_row(RowRefused("no", {"n": 1, ORIGIN: place.packed})) for place in places]
+    known, *missing = find_records(rows, {"kafka.bootstrap.servers": tailrace_broker.bootstrap_servers})
+    assert (known.value, known.place) == (b"v1", places[0])
+    assert [row.value for row in missing] == [b'{"n": 1}'] * 3
+    assert {row.fault.reason for row in missing} == {f"{place}: no" for place in places[1:]}
+    warnings = [record.getMessage() for record in caplog.records if record.name == "tailrace.spark.pipeline"]
+    assert any(f"{topic}-1 ends at offset 3" in warning and "offsets 3 to 5" in warning for warning in warnings)
+    assert any(f"{topic}-0 ends at offset 0" in warning for warning in warnings)

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tailrace.base.limits import SPARK_RECORD_GAP_MAX
+from tailrace.client.topic_partition import TopicPartition
 from tailrace.spark.client_setting import parse_client_settings
 from tailrace.spark.data_loss import Loss
 from tailrace.spark.dead_letter import Fault, Rejected, Stage
 from tailrace.spark.error import BrokerError, RetriableBrokerError
 from tailrace.spark.plan import OffsetRange
 from tailrace.spark.record_place import RecordPlace
-from tailrace.spark.topic_io import topic_io
+from tailrace.spark.topic_io import TopicIO, topic_io
 
 log = logging.getLogger("tailrace.spark.pipeline")
 
@@ -44,7 +45,7 @@ def read_record(row: Mapping[str, Any], fault: Fault, stage: Stage = Stage.DECOD
 def find_records(rejected: Iterable[Rejected], reader_options: Mapping[str, str]) -> Iterator[Rejected]:
     """Yield rejected rows as the records that they were made of, one by one, with the first such row beside it.
 
-    A row whose record has been deleted, or is not known, stays a row.
+    A row whose record has been deleted, is behind the end of its partition, or is not known, stays a row.
     """
     rows: dict[RecordPlace, dict[str, Rejected]] = {}
     for each in rejected:
@@ -80,12 +81,33 @@ def _read(places: set[RecordPlace], options: Mapping[str, str]) -> Iterator[tupl
         return
     io = topic_io(parse_client_settings(options))
     try:
-        for batch in io.read(merge_places(places), RECORD, timeout_ms=_TIMEOUT_MS, loss=Loss(is_failure=False)):
+        ranges = list(_before_end(merge_places(places), io))
+        for batch in io.read(ranges, RECORD, timeout_ms=_TIMEOUT_MS, loss=Loss(is_failure=False)):
             yield from _chosen(batch, places)
     except RetriableBrokerError:
         raise
     except BrokerError as error:
         log.warning("the records of rejected rows cannot be read: %s", error)
+
+
+def _before_end(ranges: Iterable[OffsetRange], io: TopicIO) -> Iterator[OffsetRange]:
+    """Yield what exists of some ranges: a fetch at the end of a partition would wait for a record to be written.
+
+    A partition ends before the record of a row if its topic was deleted and created again, or has lost records.
+    """
+    asked = tuple(ranges)
+    partitions = sorted({TopicPartition(one.topic, one.partition) for one in asked})
+    _, ends = io.edges(partitions, patience_ms=_TIMEOUT_MS)
+    for one in asked:
+        end = ends[TopicPartition(one.topic, one.partition)]
+        if one.end > end:
+            log.warning(
+                "%s-%d ends at offset %d, so it does not have the records of rejected rows at offsets %d to %d; "
+                "the dead letters of these rows hold the rows alone",
+                *(one.topic, one.partition, end, max(one.start, end), one.end - 1),
+            )
+        if one.start < end:
+            yield one._replace(end=min(one.end, end))
 
 
 def _chosen(batch: Any, places: set[RecordPlace]) -> Iterator[tuple[RecordPlace, dict[str, Any]]]:
