@@ -35,7 +35,7 @@ test: $(VENV)/.dev      ## what PyPI alone can run, within 10 minutes; TESTS="pa
 
 test-all: fetch         ## that and everything else: clients in five languages, Apache Kafka, clusters, databases, kill runs
 	$(BIN)/python -m tests.gate --all --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(TESTS)
-	TAILRACE_TEST_TARGET=kafka $(BIN)/python -m tests.gate --workers 1 tests/unit/client
+	$(if $(TESTS),,TAILRACE_TEST_TARGET=kafka $(BIN)/python -m tests.gate --workers 1 tests/unit/client)
 
 test-groups: $(VENV)/.dev ## groups of every client whose members are killed as RECORDS (100000) flow through each
 	GROUP_RECORDS=$(or $(RECORDS),100000) $(BIN)/python -m pytest --durations=0 -rP tests/clients/test_groups.py

@@ -17,7 +17,7 @@ def main() -> int:
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(2**32)
     plan = Plan(options.paths, seed, options.workers, options.all)
-    return 0 if report.report(run(plan), seed, is_all=options.all) else 1
+    return 0 if report.report(run(plan), seed, is_all=options.all, paths=options.paths) else 1
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.gate.lane import CHECKOUT
+from tests.gate.lane import CHECKOUT, files_below
 from tests.gate.outcome import Outcome
 from tests.gate.run import LaneRun
 from tests.gate.verdict import Verdict
@@ -14,7 +15,9 @@ SLOWEST = 20
 UNSTEADY_FILE = CHECKOUT / ".cache" / "unsteady.jsonl"
 
 
-def report(runs: list[LaneRun], seed: int, *, is_all: bool, file: Path = UNSTEADY_FILE) -> bool:
+def report(
+    runs: list[LaneRun], seed: int, *, is_all: bool, paths: Sequence[str] = (), file: Path = UNSTEADY_FILE
+) -> bool:
     """Print the end of a run and note its unsteady tests; returns whether it passes."""
     total, verdict = Outcome(), Verdict()
     for run in runs:
@@ -32,8 +35,8 @@ def report(runs: list[LaneRun], seed: int, *, is_all: bool, file: Path = UNSTEAD
     for test in verdict.unsteady:
         print(f"unsteady: {test.id}")
     _note_unsteady(verdict, seed, file)
-    if not total.tests:
-        verdict.reasons.append("no test was run")
+    if not total.tests and verdict.passes:
+        verdict.reasons.append(_why_none(paths, is_all=is_all))
     if not verdict.passes:
         print(f"This order is repeated by: make {'test-all' if is_all else 'test'} SEED={seed}")
     forgiven = len(verdict.unsteady) + len(verdict.quarantined)
@@ -42,6 +45,17 @@ def report(runs: list[LaneRun], seed: int, *, is_all: bool, file: Path = UNSTEAD
     for reason in verdict.reasons:
         print(f"FAILED {reason}")
     return verdict.passes
+
+
+def _why_none(paths: Sequence[str], *, is_all: bool) -> str:
+    """Say why no test was run, and what runs those of the paths."""
+    given = " ".join(paths)
+    if is_all or not any((CHECKOUT / file).exists() for file in files_below(path.partition("::")[0] for path in paths)):
+        return f"no test was run: there is none in {given}"
+    return (
+        f"no test was run: what is in {given} is slow or needs more than PyPI, "
+        f'and make test-all TESTS="{given}" runs it'
+    )
 
 
 def _note_unsteady(verdict: Verdict, seed: int, file: Path) -> None:
