@@ -130,7 +130,7 @@ class Log:
             raise
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
-            aborted = self.producers.replay(header, base_offset, batch)
+            aborted = self.producers.replay(header, base_offset, batch, self._clock.now_ms())
             if aborted is not None:
                 segment.transaction_index.append(aborted)
         self.is_flush_wanted = self.log_end_offset - self._flush_offset >= self.config.flush_messages

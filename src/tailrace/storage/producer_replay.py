@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tailrace.base.limits import RECALL_BYTES_MAX
 from tailrace.protocol.errors import ApiError
-from tailrace.records.batch import BatchHeader
+from tailrace.records.batch import NO_TIMESTAMP, BatchHeader
 from tailrace.storage.fs import FileSystem
 from tailrace.storage.producer_snapshot import load_newest_snapshot
 from tailrace.storage.producer_state import REMEMBERED_BATCH_COUNT, ProducerBatch, ProducerState
@@ -36,7 +36,7 @@ def rebuild_producers(
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if offset < following and segment.base_offset < end_offset:
             try:
-                replay_segment(rebuilt, segment, offset, end_offset)
+                replay_segment(rebuilt, segment, offset, end_offset, now_ms=now_ms)
             except ApiError as error:
                 # Corrupt data below the recovery point is reported to readers; it must not stop the start.
                 logger.warning("producer state is incomplete: %s", error.message)
@@ -51,6 +51,8 @@ def replay_segment(
     offset: int,
     end_offset: int,
     aborted: TransactionIndex | None = None,
+    *,
+    now_ms: int = NO_TIMESTAMP,
 ) -> None:
     """Replay the batches of a segment in [offset, end_offset), and append the aborted transactions to `aborted`."""
     for position, header in segment.headers_from(offset):
@@ -58,7 +60,7 @@ def replay_segment(
             return
         if header.producer_id >= 0 and header.base_offset >= offset:
             batch = segment.file.read_at(position, header.size_bytes) if header.is_control else b""
-            transaction = producers.replay(header, header.base_offset, batch)
+            transaction = producers.replay(header, header.base_offset, batch, now_ms)
             if transaction is not None and aborted is not None:
                 aborted.append(transaction)
 

@@ -2,6 +2,9 @@
 
 The file holds a version (1), a CRC-32C of the bytes after it, a count, and for each producer only
 its last batch. So after a restart one batch of each producer is known instead of five.
+
+A producer expires by the time in the snapshot. In Kafka's snapshots that is the timestamp of the last batch. If the
+log got that batch much later, the snapshot has the time when it did.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +23,7 @@ _HEADER = Struct(">hIi")
 _CHECKSUMMED_POSITION = 6
 # producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, txn first offset
 _ENTRY = Struct(">qhiqiqiq")
+_LATENESS_PART = 100  # a batch is late if it came after more than this part of the time in which its producer expires
 
 
 class CorruptSnapshot(Exception):
@@ -36,13 +40,18 @@ def encode_snapshot(state: ProducerState) -> bytes:
             last.last_sequence,
             last.last_offset,
             last.last_offset - last.base_offset,
-            entry.last_timestamp,
+            _time(entry, state.expiration_ms),
             entry.coordinator_epoch,
             entry.current_txn_first_offset,
         )
     _HEADER.pack_into(data, 0, _VERSION, 0, len(state.entries))
     _HEADER.pack_into(data, 0, _VERSION, crc32c(memoryview(data)[_CHECKSUMMED_POSITION:]), len(state.entries))
     return bytes(data)
+
+
+def _time(entry: ProducerEntry, expiration_ms: int) -> int:
+    is_late = entry.active_ms - entry.last_timestamp > expiration_ms // _LATENESS_PART
+    return entry.active_ms if is_late else entry.last_timestamp
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
@@ -62,7 +71,7 @@ def _decode_entry(fields: tuple[int, ...]) -> ProducerEntry:
     entry = ProducerEntry(producer_id)
     entry.producer_epoch = producer_epoch
     entry.coordinator_epoch = coordinator_epoch
-    entry.last_timestamp = timestamp
+    entry.last_timestamp = entry.active_ms = timestamp
     entry.current_txn_first_offset = max(txn, -1)
     if last_offset >= 0:
         # A negative last sequence means that the batch has no sequence numbers.

@@ -7,6 +7,9 @@ of order. A newer epoch starts again at sequence 0; an older epoch is fenced. A 
 to the log is accepted with any sequence, because retention may have deleted its state (as Kafka
 does since 2.5, which retired UNKNOWN_PRODUCER_ID).
 
+A producer is forgotten when the log has got no batch of it for `producer.id.expiration.ms`. Kafka goes by the
+timestamps of the records. It forgets a producer of old records at its next look, and writes a retry after that twice.
+
 A transaction is open from a producer's first transactional batch to the marker that ends it.
 It holds back the last stable offset until then, and after that until the marker is replicated.
 
@@ -67,6 +70,7 @@ class ProducerEntry:
     """The state of one producer id."""
 
     __slots__ = (
+        "active_ms",
         "batches",
         "coordinator_epoch",
         "current_txn_first_offset",
@@ -81,6 +85,7 @@ class ProducerEntry:
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.coordinator_epoch = NO_EPOCH
         self.last_timestamp = NO_TIMESTAMP
+        self.active_ms = NO_TIMESTAMP  # when the log got the last batch; the batch's timestamp if that is later
         self.current_txn_first_offset = NO_TRANSACTION
         self.is_partial = False  # whether the log may hold earlier batches of the last five
         self.batches: deque[ProducerBatch] = deque(maxlen=REMEMBERED_BATCH_COUNT)
@@ -183,16 +188,20 @@ class ProducerState:
             message = f"coordinator epoch {coordinator_epoch} is older than {entry.coordinator_epoch}"
             raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
 
-    def replay(self, header: BatchHeader, base_offset: int, batch: Buffer) -> AbortedTransaction | None:
+    def replay(
+        self, header: BatchHeader, base_offset: int, batch: Buffer, now_ms: int = NO_TIMESTAMP
+    ) -> AbortedTransaction | None:
         """Apply a batch that is at `base_offset` of the log, ignoring the offset in its header.
 
-        Return the transaction that it aborts, if it is an ABORT marker.
+        Its producer expires some time after `now_ms`, or after the timestamp of the batch if that is later. Return the
+        transaction that the batch aborts, if it is an ABORT marker.
         """
         if header.producer_id < 0:
             return None
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+        entry.active_ms = max(header.max_timestamp, now_ms)
         if header.is_control:
             return self._end_transaction(entry, header, base_offset, batch)
         entry.begin_epoch(header.producer_epoch)
@@ -262,7 +271,7 @@ class ProducerState:
         return len(expired)
 
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return entry.current_txn_first_offset == NO_TRANSACTION and now_ms - entry.last_timestamp >= self.expiration_ms
+        return entry.current_txn_first_offset == NO_TRANSACTION and now_ms - entry.active_ms >= self.expiration_ms
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:

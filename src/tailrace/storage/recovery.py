@@ -163,6 +163,7 @@ class _Opening:
         segment.begin_scan()
         self._has_gaps = False
         transactions = segment.reset_transaction_index()
+        now_ms = self._clock.now_ms()
         try:
             for position, header, batch in walk_batches(segment.file, 0, file_size_bytes):
                 last_offset = header.last_offset
@@ -177,7 +178,7 @@ class _Opening:
                 elif header.partition_leader_epoch < self._epochs.epoch_for(header.base_offset):
                     # A power loss undid a truncation. The epochs after it were those of records that are lost.
                     self._epochs.forget_after(header.partition_leader_epoch)
-                aborted = self._producers.replay(header, header.base_offset, batch)
+                aborted = self._producers.replay(header, header.base_offset, batch, now_ms)
                 if aborted is not None:
                     transactions.append(aborted)
                 segment.note_batch(position, header.size_bytes, last_offset, header.max_timestamp)

@@ -130,7 +130,7 @@ def test_every_other_kind_of_file_is_understood(call: Call, data: Path) -> None:
         partition / "00000000000000000000.txnindex": "aborted_transaction version=0 producer_id=9 first_offset=3 "
         "last_offset=4 last_stable_offset=5",
         partition / "00000000000000000005.snapshot": "producer producer_id=9 producer_epoch=1 coordinator_epoch=6 "
-        "current_txn_first_offset=none last_timestamp=1004 first_sequence=4 last_sequence=4 last_offset=3",
+        "current_txn_first_offset=none last_timestamp=",
         partition / "leader-epoch-checkpoint": "leader_epoch epoch=3 start_offset=0",
         partition / "partition.metadata": "property name=version value=0",
         data / "recovery-point-offset-checkpoint": "offset topic=t partition=0 offset=5",
@@ -141,6 +141,8 @@ def test_every_other_kind_of_file_is_understood(call: Call, data: Path) -> None:
         status, output, error = call("log", "dump", path)
         assert (status, error) == (0, ""), path
         assert output.splitlines()[0].startswith(line)
+        if path.suffix == ".snapshot":  # the records are much older than their writing, so its time is there
+            assert output.splitlines()[0].endswith(" first_sequence=4 last_sequence=4 last_offset=3")
     status, output, _ = call("log", "dump", *expected)
     assert [line for line in output.splitlines() if line.endswith(":")] == [f"{path}:" for path in expected]
 
