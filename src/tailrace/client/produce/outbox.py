@@ -7,14 +7,15 @@ sent in order, and a retry goes before batches that were not sent yet. When the 
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from tailrace.client.error import ClientClosed
 from tailrace.client.metadata import NO_LEADER
 from tailrace.client.produce.batch import Batch
 from tailrace.client.produce.delivery import Receipt
-from tailrace.client.produce.queue import Drained, OutboxOptions, Queue
+from tailrace.client.produce.queue import Drained, OutboxOptions, Place, Queue
 from tailrace.client.produce.row import Row
 from tailrace.client.produce.sequence import Identity
 from tailrace.client.topic_partition import TopicPartition
@@ -250,15 +251,13 @@ class Outbox:
                 return
             batch.is_closed = True
             queue.sequence.assign(batch, identity)
-        queue.take()
-        queue.in_flight_count += 1
-        queue.leader_id = leader_id
+        queue.enter_flight(leader_id, now_s)
         sizes[leader_id] = size_bytes + batch.size_bytes
         drained.requests.setdefault(leader_id, []).append(batch)
         del self._active[queue.target]  # moved to the end, so that every partition has its turn
         self._active[queue.target] = queue
 
-    def depart(self, batches: list[Batch], connection: object) -> list[Batch]:
+    def depart(self, batches: list[Batch], connection: object, topic_ids: Mapping[str, UUID]) -> list[Batch]:
         """Return those of the taken batches that may be written to a connection now, and count the attempt.
 
         A batch that would overtake an earlier one of its partition is put back. The earlier one may have failed since
@@ -268,10 +267,11 @@ class Outbox:
         with self._lock:
             for batch in batches:
                 queue = self._queues[batch.target]
-                if self.options.is_idempotent and queue.must_wait(batch, connection):
+                place = Place(connection, topic_ids.get(batch.target.topic))
+                if self.options.is_idempotent and queue.must_wait(batch, place):
                     self._put_back(batch)
                 else:
-                    queue.connection = connection
+                    queue.place = place
                     batch.unanswered_count += 1
                     leaving.append(batch)
         return leaving
@@ -305,9 +305,12 @@ class Outbox:
             self._held_bytes += sum(part.size_bytes for part in parts)
             self._forget(batch)
 
-    def acknowledge(self, batch: Batch) -> None:
-        """Remove a batch that is written."""
+    def acknowledge(self, batch: Batch, *, is_answer: bool = True) -> None:
+        """Remove a batch that is written, as the broker answers or as the client concludes."""
         with self._lock:
+            queue = self._queues[batch.target]
+            if is_answer:
+                queue.known_place = queue.place
             self._leave_flight(batch).sequence.acknowledge(batch)
             self._forget(batch)
 

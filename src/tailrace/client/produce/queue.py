@@ -2,12 +2,24 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
 
 from tailrace.base.invariant import invariant
 from tailrace.client.metadata import NO_LEADER
 from tailrace.client.produce.batch import Batch
 from tailrace.client.produce.sequence import PartitionSequence
 from tailrace.client.topic_partition import TopicPartition
+
+SILENCE_S = 60.0
+"""The time after which a broker may have forgotten a producer that has sent nothing; by default that is a day."""
+
+
+class Place(NamedTuple):
+    """The connection that a batch is written to, and the topic that its request names; None without a topic id."""
+
+    connection: object
+    topic_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +37,26 @@ class OutboxOptions:
 class Queue:
     """The batches of one partition to send, the number of batches in flight, and their leader."""
 
-    __slots__ = ("batches", "connection", "in_flight_count", "leader_id", "open", "sequence", "target")
+    __slots__ = (
+        "batches",
+        "in_flight_count",
+        "known_place",
+        "leader_id",
+        "open",
+        "place",
+        "sequence",
+        "taken_at_s",
+        "target",
+    )
 
     def __init__(self, target: TopicPartition) -> None:
         self.target = target
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
         self.in_flight_count = 0
-        self.connection: object = None  # the one that the batches in flight were written to
+        self.place: Place | None = None  # where the batches in flight were written to
+        self.known_place: Place | None = None  # where the broker has acknowledged a batch, and knows the producer
+        self.taken_at_s = float("-inf")
         self.leader_id = NO_LEADER
         self.sequence = PartitionSequence()
 
@@ -52,20 +76,31 @@ class Queue:
         """
         return self.in_flight_count > 0 and self.leader_id != leader_id
 
-    def must_wait(self, batch: Batch, connection: object) -> bool:
-        """Return whether a batch that was taken would overtake an earlier one if it were written to this connection.
+    def must_wait(self, batch: Batch, place: Place) -> bool:
+        """Return whether a batch that was taken could overtake an earlier one if it were written to this place.
 
-        The earlier one waits to be sent again, or is in flight on another connection. That connection was lost.
+        The earlier one waits to be sent again, or is in flight on another connection, which was lost. Or the broker may
+        not know the producer, after it was restarted or elected, or because the topic was made again. Such a broker
+        accepts any number. If it rejected the earlier batch for another reason, it would accept the later one.
         """
         is_earlier_waiting = bool(self.batches) and self.batches[0].order < batch.order
-        return is_earlier_waiting or (self.in_flight_count > 1 and self.connection is not connection)
+        return is_earlier_waiting or (self.in_flight_count > 1 and not place == self.place == self.known_place)
 
     def leave_flight(self) -> None:
         """Count one batch less in flight."""
         invariant(self.in_flight_count > 0, f"{self.target} has no batch in flight")
         self.in_flight_count -= 1
         if self.in_flight_count == 0:
-            self.connection = None
+            self.place = None
+
+    def enter_flight(self, leader_id: int, now_s: float) -> Batch:
+        """Take the first batch for a leader."""
+        if now_s - self.taken_at_s >= SILENCE_S:
+            self.known_place = None
+        self.taken_at_s = now_s
+        self.leader_id = leader_id
+        self.in_flight_count += 1
+        return self.take()
 
     def take(self) -> Batch:
         """Take the first batch, and close it."""

@@ -233,7 +233,7 @@ class Sender:
         connection = await self._cluster.connection(leader_id, lane=self)
         request = await self._build(batches)
         topics = self._cluster.view.topics
-        names = {topics[batch.target.topic].topic_id: batch.target.topic for batch in batches}
+        ids = {batch.target.topic: topics[batch.target.topic].topic_id for batch in batches}
         version_max = produce_version_max(batches, topics, self._source.produce_version_max)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -243,7 +243,7 @@ class Sender:
                 connection.version(ProduceRequest, version_max)  # raises before the attempt counts
                 await connection.ready()
                 # From here to the write nothing waits, so no earlier batch can fail meanwhile.
-                leaving = self._outbox.depart(batches, connection)
+                leaving = self._outbox.depart(batches, connection, ids)
                 if len(leaving) < len(batches):
                     batches[:] = leaving
                     if not leaving:
@@ -255,7 +255,7 @@ class Sender:
                 reply = await started.reply()
         except TimeoutError:
             raise connection.give_up(ProduceRequest, timeout_ms) from None
-        outcomes = read_produced(reply, names)
+        outcomes = read_produced(reply, {topic_id: name for name, topic_id in ids.items()})
         if reply.node_endpoints:
             hints = {target: hint for target, answer in outcomes.items() if (hint := read_hint(answer.current_leader))}
             self._cluster.learn(hints, reply.node_endpoints)
@@ -301,7 +301,7 @@ class Sender:
         return self._settle_error(batch, _refusal(batch, answer), is_moved=is_moved)
 
     def _succeed(self, batch: Batch, outcome: Outcome) -> bool:
-        self._outbox.acknowledge(batch)
+        self._outbox.acknowledge(batch, is_answer=outcome.base_offset != NO_OFFSET)
         batch.succeed(outcome)
         return True
 

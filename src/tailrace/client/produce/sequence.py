@@ -56,7 +56,8 @@ class PartitionSequence:
         """Return whether the batch may be sent now: of the retries, only the first that is left.
 
         A broker that does not know a producer accepts any first number. So the first batch is sent alone: if it
-        got a retriable error, one that was sent behind it would be written before it.
+        got a retriable error, one that was sent behind it would be written before it. `Queue.must_wait` does the
+        same where a broker may have forgotten the producer.
         """
         if batch.has_sequence:
             return not self.must_restart and self.unsettled[0] is batch

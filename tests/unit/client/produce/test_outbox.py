@@ -153,10 +153,10 @@ def test_no_batch_is_written_before_an_earlier_one_that_waits_to_be_sent_again()
     """A batch was taken before its predecessor failed, and was written after that, to a new connection."""
     outbox = new_outbox(linger_s=0.0)
     second, third = lose_second_while_third_is_written(outbox)
-    assert outbox.depart([third], "new connection") == []
+    assert outbox.depart([third], "new connection", {}) == []
     for batch in (second, third):
         assert drain(outbox).requests[1] == [batch]
-        assert outbox.depart([batch], "new connection") == [batch]
+        assert outbox.depart([batch], "new connection", {}) == [batch]
         outbox.acknowledge(batch)
 
 
@@ -166,15 +166,15 @@ def test_no_batch_is_written_while_an_earlier_one_is_in_flight_on_another_connec
     introduce(outbox)
     add(outbox, b"first")
     (first,) = drain(outbox).requests[1]
-    assert outbox.depart([first], "lost connection") == [first]
+    assert outbox.depart([first], "lost connection", {}) == [first]
     add(outbox, b"second")
     (second,) = drain(outbox).requests[1]
-    assert outbox.depart([second], "new connection") == []
+    assert outbox.depart([second], "new connection", {}) == []
     assert second.failure_count == 0
     assert drain(outbox).requests == {}
     outbox.put_back(first, 0.0)
     assert drain(outbox).requests[1] == [first]
-    assert outbox.depart([first], "new connection") == [first]
+    assert outbox.depart([first], "new connection", {}) == [first]
 
 
 def test_a_batch_that_must_wait_does_not_hold_up_other_partitions() -> None:
@@ -183,7 +183,7 @@ def test_a_batch_that_must_wait_does_not_hold_up_other_partitions() -> None:
     add(outbox, b"elsewhere", partition=1)
     found = drain(outbox).requests[1]
     (other,) = [batch for batch in found if batch.target.partition == 1]
-    assert outbox.depart([third, other], "connection") == [other]
+    assert outbox.depart([third, other], "connection", {}) == [other]
 
 
 def test_without_numbers_nobody_waits_for_the_old_leader() -> None:
@@ -245,7 +245,7 @@ def test_a_gap_stops_the_partition_until_it_starts_over() -> None:
     outbox = new_outbox(linger_s=0.0)
     add(outbox)
     (lost,) = drain(outbox).requests[1]
-    outbox.depart([lost], "connection")
+    outbox.depart([lost], "connection", {})
     outbox.give_up(lost)
     add(outbox)
     (queue,) = drain(outbox).restarting

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from tailrace.client.address import Address
 from tailrace.client.backoff import Backoff
 from tailrace.client.error import BrokerUnavailable
 from tailrace.client.metadata import ClusterView, Node, Partition, Topic
+from tailrace.client.produce import queue
 from tailrace.client.produce.delivery import LoopReceipt
 from tailrace.client.produce.identity import OwnIdentity
 from tailrace.client.produce.outbox import Outbox
@@ -77,7 +79,7 @@ class Wire:
         self.holds = False
         """Whether the network holds what is written, until it is delivered."""
         self._held: list[Any] = []
-        self._log = log
+        self.log = log
         self._is_open = True
 
     def version(self, *_: object) -> int:
@@ -93,7 +95,7 @@ class Wire:
             self._held.append(records)
             self.unanswered.append(Started(ProduceResponsePartition(index=0)))
             return self.unanswered[-1]
-        started = Started(self._log.append(records))
+        started = Started(self.log.append(records))
         if self.answer_count > 0:
             self.answer_count -= 1
             started.answer()
@@ -109,7 +111,7 @@ class Wire:
         """Have the broker append what the network has held."""
         held, self._held = self._held, []
         for records in held:
-            self._log.append(records)
+            self.log.append(records)
 
     def lose(self) -> None:
         self._is_open = False
@@ -155,6 +157,12 @@ class Wires:
         await self.may_connect.wait()
         self.asking_count -= 1
         return self.wire
+
+    def remake(self) -> None:
+        """Delete the topic, and create it again."""
+        self.log = self.wire.log = Log()
+        topic = replace(self.view.topics["t"], topic_id=UUID(int=2))
+        self.view = replace(self.view, topics={"t": topic})
 
     def lose(self) -> None:
         """Lose the connection with all its replies; the next one is used from now on."""
@@ -305,3 +313,38 @@ async def test_what_a_lost_connection_may_still_deliver_is_not_sent_under_anothe
         assert (await producer.send(4)).offset == 3
         assert wires.log.values == [1, 2, 3, 4]
         assert wires.log.stamps == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
+@pytest.mark.parametrize("reason", ["remade topic", "restarted broker", "silence"])
+async def test_the_first_batch_for_a_broker_that_may_not_know_the_producer_is_sent_alone(
+    reason: str, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker was not ready for batch 2. It was for batch 3, and accepted it because it did not know the producer.
+
+    It rejected batch 2 when that was sent again. The client took batch 3 for a proof that batch 2 was written, and
+    reported an acknowledgement of records that were lost; or it wrote batch 2 behind batch 3.
+    """
+    async with sending(ALL, ALL) as (wires, producer):
+        await producer.send(1)
+        if reason == "remade topic":
+            wires.remake()
+        elif reason == "restarted broker":
+            wires.lose()
+            wires.log = wires.wire.log = Log()
+        else:
+            wires.log = wires.wire.log = Log()
+            monkeypatch.setattr(queue, "SILENCE_S", 0.0)
+        wires.log.fault = code
+        wires.wire.answer_count = 0
+        second = producer.send(2)
+        await until(lambda: len(wires.wire.unanswered) == 1)
+        third = producer.send(3)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        wires.wire.answer_count = ALL
+        for started in wires.wire.unanswered:
+            started.answer()
+        results = await asyncio.gather(second, third)
+        assert wires.log.values == [2, 3]
+        assert [result.offset for result in results] == [0, 1]
