@@ -257,6 +257,7 @@ def _outbox_options(settings: ProducerSettings) -> OutboxOptions:
         request_bytes_max=settings.max_request_size,
         delivery_timeout_s=settings.delivery_timeout_ms / 1000,
         is_idempotent=settings.is_idempotent,
+        has_one_in_flight=settings.max_in_flight_requests_per_connection == 1,
     )
 
 

@@ -201,7 +201,7 @@ class Outbox:
                     leader_id = leader_of(queue.target)
                     if leader_id == NO_LEADER:
                         drained.leaderless_topics.add(queue.target.topic)
-                    elif self.options.is_idempotent and queue.would_overtake(leader_id):
+                    elif self.options.is_ordered and queue.would_overtake(leader_id):
                         pass  # the sender comes again when the batches in flight have an outcome
                     elif capacity(leader_id) and admits(queue.target):
                         self._take(queue, leader_id, sizes, identity, now_s, drained)
@@ -268,7 +268,7 @@ class Outbox:
             for batch in batches:
                 queue = self._queues[batch.target]
                 place = Place(connection, topic_ids.get(batch.target.topic))
-                if self.options.is_idempotent and queue.must_wait(batch, place):
+                if self.options.is_ordered and queue.must_wait(batch, place):
                     self._put_back(batch)
                 else:
                     queue.place = place

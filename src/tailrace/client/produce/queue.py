@@ -32,6 +32,13 @@ class OutboxOptions:
     request_bytes_max: int
     delivery_timeout_s: float
     is_idempotent: bool
+    has_one_in_flight: bool = False
+    """Whether each leader gets one request at a time, which keeps batches in order without sequence numbers."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether no batch of a partition may be written before an earlier one."""
+        return self.is_idempotent or self.has_one_in_flight
 
 
 class Queue:

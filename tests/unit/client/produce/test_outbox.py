@@ -194,6 +194,19 @@ def test_without_numbers_nobody_waits_for_the_old_leader() -> None:
     assert drain(outbox, leader=2).requests
 
 
+def test_one_request_at_a_time_keeps_the_order_without_numbers() -> None:
+    """The next batch was written by a new leader while the first was in flight to the old one, and came before it."""
+    outbox = new_outbox(linger_s=0.0, is_idempotent=False, has_one_in_flight=True)
+    add(outbox, b"a")
+    (first,) = drain(outbox, leader=1).requests[1]
+    add(outbox, b"b")
+    assert not drain(outbox, leader=2).requests
+    outbox.put_back(first, 0.0)
+    assert drain(outbox, leader=2).requests[2] == [first]
+    outbox.acknowledge(first)
+    assert drain(outbox, leader=2).requests[2]
+
+
 def test_what_is_put_back_waits_for_its_time() -> None:
     outbox = new_outbox(linger_s=0.0)
     add(outbox)
