@@ -29,9 +29,10 @@ def refuse_if_abandoned(ctx: RequestContext) -> None:
     """Raise REQUEST_TIMED_OUT if the client has closed its side of the connection.
 
     A client that gets no reply in time closes the connection and repeats the request on another. If the network delayed
-    the first request, it may arrive after the repetition and after later commits of the client, and would lower the
-    group's committed offset. Apache Kafka executes it. Here the client cannot have been promised anything, so nothing
-    is lost if the request is refused; a client that only finished sending reads the error and may ask again.
+    the first request, it may arrive after the repetition and after later requests of the client, and would lower the
+    group's committed offset, or end the next transaction of a producer that keeps its epoch. Apache Kafka executes it.
+    Here the client cannot have been promised anything, so nothing is lost if the request is refused; a client that only
+    finished sending reads the error and may ask again.
     """
     if ctx.connection.is_abandoned:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the client closed the connection before its request was served")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable
 
 from tailrace.base.topic_name import INTERNAL_TOPICS
-from tailrace.machines.transaction.answer import ADD_KNOWS_FENCED, answer_add, for_version
+from tailrace.machines.transaction.answer import ADD_KNOWS_FENCED, END_RAISES_EPOCH, answer_add, for_version
 from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.transaction import (
@@ -24,7 +24,7 @@ from tailrace.runtime.coordinator.topic import OFFSETS_TOPIC, partition_for
 from tailrace.server.api import api
 from tailrace.server.context import Operation, RequestContext, Resource
 from tailrace.server.coordinator_topic import make_group_topic
-from tailrace.server.group_caller import check_group
+from tailrace.server.group_caller import check_group, refuse_if_abandoned
 from tailrace.server.transaction_caller import ask_coordinator, check_cluster_action, check_transactional_id
 
 _FIRST_BATCHED_VERSION = 4
@@ -182,6 +182,8 @@ async def end_txn(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse
     """Commit or abort a transaction; its markers may be written later."""
     check_transactional_id(ctx, Operation.WRITE, request.transactional_id)
     await ctx.broker.producer_ids.ready()
+    if ctx.version < END_RAISES_EPOCH:  # later versions have an epoch for each transaction
+        refuse_if_abandoned(ctx)
     return await ask_coordinator(
         ctx,
         request.transactional_id,

@@ -90,6 +90,27 @@ async def test_a_transaction_is_over_when_its_end_is_answered(version: int, is_c
             assert await read_committed(producer, partition) == ([b"%d" % partition] if is_commit else [])
 
 
+@both_ends
+async def test_an_end_whose_client_has_left_does_not_end_the_next_transaction(is_commit: bool) -> None:
+    """The network held it until the client had repeated it. A producer of the first generation keeps its epoch."""
+    async with desk() as client:
+        producer = await begun(client)
+        assert await producer.end(is_commit=is_commit) is ErrorCode.NONE
+        await producer.add(0)
+        assert await producer.write(0, b"next") is ErrorCode.NONE
+        client.line.is_abandoned = True
+        assert await producer.end(is_commit=is_commit) is ErrorCode.REQUEST_TIMED_OUT
+        client.line.is_abandoned = False
+        assert await producer.state() == "Ongoing"
+
+
+async def test_an_end_with_an_epoch_of_its_own_may_be_late() -> None:
+    async with desk() as client:
+        producer = await begun(client, 2)
+        client.line.is_abandoned = True
+        assert await producer.end(is_commit=True) is ErrorCode.NONE
+
+
 async def test_whoever_asks_first_has_the_topic_made() -> None:
     async with peer(transaction_state_log_num_partitions="3") as client:
         producer = PeerTransactor(client)
