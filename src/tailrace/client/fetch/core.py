@@ -166,8 +166,9 @@ class ConsumerCore:
         if self.settings.enable_auto_commit:
             text = "a consumer whose offsets a transaction commits must not commit them itself"
             raise ValueError(f"{text}; set enable_auto_commit=False for the consumer")
-        group, offsets = self.joined_group(), self.offsets_to_commit(what)
-        metadata = group.metadata()
+        group = self.joined_group()
+        metadata = group.metadata()  # first: in between, the positions may move to a new topic of the same name
+        offsets = self.offsets_to_commit(what)
         group.check_owned(offsets)
         return offsets, metadata
 

@@ -216,7 +216,7 @@ class Group:
             return {each.target.topic: each.topic_id for each in self._fetcher.assignment if each.topic_id is not None}
 
     async def _commit(self, wanted: Commit, *, skips_lost: bool = False) -> None:
-        self.metadata()
+        self._check_member()
         await self._committer.commit(wanted, skips_lost=skips_lost)
 
     def check_owned(self, targets: Iterable[TopicPartition]) -> None:
@@ -226,10 +226,13 @@ class Group:
 
     def metadata(self) -> GroupMetadata:
         """Return the identity for commits; raises `CommitFailed` if the consumer is not a member at the moment."""
+        return GroupMetadata(self.coordinator.group_id, self._check_member(), self._read_ids())
+
+    def _check_member(self) -> Identity:
         identity = self._identity()
         if not self.subscription.is_empty and not identity.is_member:
             raise CommitFailed(f"this consumer is not a member of the group {self.coordinator.group_id} at the moment")
-        return GroupMetadata(self.coordinator.group_id, identity)
+        return identity
 
     async def committed(self, targets: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the committed offsets of the group; partitions without one are left out."""

@@ -1,7 +1,7 @@
 """Requests about committed offsets to the coordinator of a group."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
@@ -63,6 +63,8 @@ class GroupMetadata:
 
     group_id: str
     member: Identity = NO_MEMBER
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False)
+    """The ids of the topics that the member reads: no offset is committed for a later topic of the same name."""
 
 
 async def commit_offsets(

@@ -12,10 +12,9 @@ from uuid import UUID
 
 from tailrace.client.backoff import NEXT_TRANSACTION_BACKOFF, Deadline
 from tailrace.client.cluster import Cluster
-from tailrace.client.error import BrokerUnavailable, ClientError, RequestTimeout
+from tailrace.client.error import BrokerUnavailable, ClientError, RequestTimeout, TransactionFailed
 from tailrace.client.group.coordinator import Coordinator, CoordinatorKind
-from tailrace.client.group.offset import Identity as MemberIdentity
-from tailrace.client.group.offset import OffsetAndMetadata
+from tailrace.client.group.offset import GroupMetadata, OffsetAndMetadata
 from tailrace.client.produce.sequence import NO_IDENTITY, Identity
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -155,14 +154,21 @@ class TransactionCoordinator:
         self,
         groups: Coordinator,
         identity: Identity,
-        member: MemberIdentity,
+        group: GroupMetadata,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         *,
         is_v2: bool,
     ) -> None:
-        """Send offsets to the coordinator of a group, which commits them with the transaction."""
-        view = self._cluster.view
-        ids = {name: view.topics[name].topic_id for name, _ in offsets if name in view.topics}
+        """Send offsets to the coordinator of a group, which commits them with the transaction.
+
+        Raises `TransactionFailed` if the topic that the member has read was deleted.
+        """
+        view, member = self._cluster.view, group.member
+        known = {name: view.topics[name].topic_id for name, _ in offsets if name in view.topics}
+        read = {name: group.topic_ids[name] for name, _ in offsets if name in group.topic_ids}
+        if gone := [name for name in read if known.get(name, ZERO_UUID) not in (ZERO_UUID, read[name])]:
+            raise _deleted(gone[0])
+        ids = known | read
         version_max = _OFFSET_COMMIT_VERSION_MAX_V1
         if is_v2:
             has_ids = all(ids.get(name, ZERO_UUID) != ZERO_UUID for name, _ in offsets)
@@ -185,6 +191,8 @@ class TransactionCoordinator:
             for one in topic.partitions
         }
         for target, code in _worst_first(codes):
+            if code is ErrorCode.UNKNOWN_TOPIC_ID and target.topic in read:
+                raise _deleted(target.topic)
             groups.check(code, "", f"committing offset {offsets[target].offset} of {target} for group {groups.key}")
 
     async def retry(self, action: Callable[[], Awaitable[T]], *, timeout_ms: float, setting: str = "max_block_ms") -> T:
@@ -215,6 +223,10 @@ def _worst_first(codes: Mapping[TopicPartition, ErrorCode]) -> list[tuple[TopicP
     """Sort errors: those that are not retriable, then retriable ones, then those that follow from others."""
     refused = [(target, code) for target, code in codes.items() if code]
     return sorted(refused, key=lambda item: (item[1] is ErrorCode.OPERATION_NOT_ATTEMPTED, item[1].retriable))
+
+
+def _deleted(topic: str) -> TransactionFailed:
+    return TransactionFailed(f"{topic} was deleted after the group had read it; abort the transaction")
 
 
 def _offset_topics(

@@ -132,7 +132,7 @@ class Transactions:
                     await self._ask(lambda: self._coordinator.add_offsets(identity, group.group_id))
                     state.is_confirmed = True
                 await self._ask(
-                    lambda: self._coordinator.commit_offsets(groups, identity, group.member, offsets, is_v2=state.is_v2)
+                    lambda: self._coordinator.commit_offsets(groups, identity, group, offsets, is_v2=state.is_v2)
                 )
             except BaseException as error:
                 if state.phase is Phase.OPEN:
