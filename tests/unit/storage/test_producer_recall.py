@@ -39,6 +39,19 @@ def test_the_last_five_batches_are_known_again(bench: Workbench) -> None:
     assert log.producers.check(bench.header(12)) is None
 
 
+def test_a_producer_is_known_after_all_records_were_deleted(bench: Workbench) -> None:
+    """A batch was consumed and deleted, and the broker was restarted before its producer got the reply.
+
+    The broker had forgotten the producer, and appended the batch again.
+    """
+    log = bench.open()
+    bench.produce(log, 0)
+    log.advance_log_start(1)
+    log.close()
+    log = bench.open(log_start_offset=1, recovery_point=1, is_clean=True)
+    assert log.producers.check(bench.header(0)) is not None
+
+
 def test_it_is_done_once(bench: Workbench) -> None:
     log = reopened(bench, 0, 2)
     assert recall_batches(log.producers, log.segments)

@@ -97,6 +97,16 @@ def test_the_newest_good_snapshot_in_range_is_loaded(bench: Workbench, state: Pr
     assert empty.entries == {}
 
 
+def test_a_snapshot_at_the_end_of_an_empty_log_is_loaded(bench: Workbench, state: ProducerState) -> None:
+    now_ms = bench.clock.time_ms
+    for offset in (10, 20):
+        write_snapshot(bench.fs, DIRECTORY, offset, state)
+    for first, known in ((20, [9]), (21, [])):
+        loaded = ProducerState(expiration_ms=10_000)
+        assert load_newest_snapshot(bench.fs, DIRECTORY, loaded, first=first, last=first, now_ms=now_ms) == first
+        assert list(loaded.entries) == known
+
+
 def test_expired_producers_are_not_loaded(bench: Workbench, state: ProducerState) -> None:
     write_snapshot(bench.fs, DIRECTORY, 10, state)
     loaded = ProducerState(expiration_ms=10_000)
