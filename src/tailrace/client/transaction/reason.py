@@ -17,6 +17,9 @@ _NOT_IN_GROUP = frozenset(
 )
 
 
+_NOT_COMMITTED = "the transaction is not committed"
+
+
 @dataclass(frozen=True, slots=True)
 class Reasons:
     """The error messages of one transactional id; without a timeout none of its transactions expires."""
@@ -24,16 +27,19 @@ class Reasons:
     transactional_id: str
     timeout_ms: int | None
 
-    def find(self, verdict: Verdict, error: Exception, what: str, open_ms: float) -> Exception:
+    def find(
+        self, verdict: Verdict, error: Exception, what: str, open_ms: float, *, may_be_committed: bool = False
+    ) -> Exception:
         """Return the error to raise, with the original as its cause."""
-        reason = self._find(verdict, error, what, open_ms)
+        outcome = "it is unknown whether the transaction was committed" if may_be_committed else _NOT_COMMITTED
+        reason = self._find(verdict, error, what, open_ms, outcome)
         reason.__cause__ = error
         return reason
 
-    def _find(self, verdict: Verdict, error: Exception, what: str, open_ms: float) -> Exception:
+    def _find(self, verdict: Verdict, error: Exception, what: str, open_ms: float, outcome: str) -> Exception:
         code = error.code if isinstance(error, ApiError) else None
         if verdict is Verdict.FENCED:
-            return ProducerFenced(self._fencing(open_ms))
+            return ProducerFenced(f"{self._fencing(open_ms)}; {outcome}. Close this producer and create a new one")
         if verdict is Verdict.BREAK:
             return ClientError(f"the producer failed: {what}: {error}; close it and create a new one")
         if code in _NOT_IN_GROUP:
@@ -49,4 +55,4 @@ class Reasons:
             causes.append(f"the transaction was open for longer than transaction_timeout_ms ({self.timeout_ms})")
             if open_ms >= self.timeout_ms:
                 causes.reverse()
-        return f"{', or '.join(causes)}; the transaction is not committed. Close this producer and create a new one"
+        return ", or ".join(causes)

@@ -121,6 +121,8 @@ class TransactionState:
         """Whether the coordinator has said that something was added to it."""
         self.needs_epoch = False
         """Whether numbers may have gaps, so that the next transaction needs an epoch of its own."""
+        self.may_be_committed = False
+        """Whether a request to commit was sent and had no definite answer."""
         self.added: set[TopicPartition] = set()
         self.wanted: set[TopicPartition] = set()
 
@@ -185,7 +187,7 @@ class TransactionState:
             self.identity = identity
             self.needs_epoch = False
         self.error = None
-        self.is_started = self.is_confirmed = False
+        self.is_started = self.is_confirmed = self.may_be_committed = False
         self.added.clear()
         self.wanted.clear()
 

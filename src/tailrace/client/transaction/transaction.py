@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from tailrace.client.cluster import Cluster
-from tailrace.client.error import TransactionFailed, TransactionStateError
+from tailrace.client.error import BrokerUnavailable, RequestTimeout, TransactionFailed, TransactionStateError
 from tailrace.client.group.coordinator import Coordinator
 from tailrace.client.group.offset import GroupMetadata, OffsetAndMetadata
 from tailrace.client.produce.batch import Batch
@@ -302,7 +302,11 @@ class Transactions:
     async def _end_once(self, identity: Identity, *, commit: bool) -> Identity | None:
         try:
             return await self._coordinator.end(identity, commit=commit, is_v2=self.state.is_v2)
+        except (BrokerUnavailable, RequestTimeout, asyncio.CancelledError):
+            self.state.may_be_committed |= commit
+            raise
         except ApiError as error:
+            self.state.may_be_committed |= commit and error.code.retriable
             # The coordinator has confirmed no partition, so the transaction is empty and needs no abort.
             is_nothing = error.code is ErrorCode.INVALID_TXN_STATE and not self.state.is_confirmed
             if commit or self.state.is_v2 or not is_nothing:
@@ -345,7 +349,10 @@ class Transactions:
 
     def _apply(self, verdict: Verdict, error: Exception, what: str) -> Exception:
         """Apply an error to the state; returns the error to raise."""
-        reason = self._reasons.find(verdict, error, what, (time.monotonic() - self._began_at_s) * 1000)
+        reason = self._reasons.find(
+            *(verdict, error, what, (time.monotonic() - self._began_at_s) * 1000),
+            may_be_committed=self.state.may_be_committed,
+        )
         if verdict in (Verdict.FENCED, Verdict.BREAK):
             self.state.break_down(reason)
             self._guard()

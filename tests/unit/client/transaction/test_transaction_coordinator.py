@@ -169,6 +169,22 @@ def test_what_passes_is_asked_again(monkeypatch: pytest.MonkeyPatch, is_v2: bool
     run(monkeypatch, test, is_v2=is_v2)
 
 
+@pytest.mark.parametrize("first", [None, LOST, ErrorCode.NOT_COORDINATOR])
+def test_a_fenced_producer_does_not_say_more_than_it_knows(
+    monkeypatch: pytest.MonkeyPatch, first: ErrorCode | Exception | None
+) -> None:
+    """The transaction was committed, and the reply lost. Another producer took the id before the repetition came."""
+
+    async def test(world: World, script: Script) -> None:
+        await open_with_record(world)
+        script.answer("commit", *([] if first is None else [first]), ErrorCode.PRODUCER_FENCED)
+        text = "the transaction is not committed" if first is None else "unknown whether the transaction was committed"
+        with pytest.raises(ProducerFenced, match=text):
+            await world.transactions.commit()
+
+    run(monkeypatch, test)
+
+
 def test_a_commit_whose_time_is_over_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(world: World, script: Script) -> None:
         await open_with_record(world)
