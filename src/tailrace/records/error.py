@@ -4,9 +4,15 @@ They carry no Kafka error code: a corrupt batch in a produce request is the clie
 same bytes in a segment are the disk's. Each caller translates.
 """
 
+from typing import Self
+
 
 class RecordError(Exception):
     """Base class of the errors of reading or decompressing a batch."""
+
+    def at(self, place: object) -> Self:
+        """Return the same error with the place of the batch, such as its partition, in front of the message."""
+        return type(self)(f"{place}: {self}")
 
 
 class TruncatedBatch(RecordError):

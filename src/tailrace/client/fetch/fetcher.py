@@ -29,6 +29,7 @@ from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, ErrorCode, RemoteProtocolError
 from tailrace.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 from tailrace.protocol.primitive import ZERO_UUID
+from tailrace.records.error import RecordError
 
 _log = logging.getLogger(__name__)
 
@@ -288,7 +289,11 @@ class Fetcher(FetchQueue):
         """Keep the data of an answer; returns its error if that is retriable."""
         if answer.error_code:
             return self._refuse(state, generation, offset, ErrorCode(answer.error_code))
-        fetched = read_fetched(state.target.topic, offset, answer)
+        try:
+            fetched = read_fetched(state.target.topic, offset, answer)
+        except RecordError as error:
+            self._blame([(state, generation)], error.at(state.target))
+            return None
         with self.lock:
             if not self.assignment.is_current(state, generation):
                 return None

@@ -18,7 +18,7 @@ from tailrace.protocol.messages.fetch import (
 )
 from tailrace.protocol.primitive import ZERO_UUID
 from tailrace.records.batch import Buffer
-from tailrace.records.error import CorruptBatch
+from tailrace.records.error import CorruptBatch, RecordError
 from tailrace.records.record import Record, read_batches, read_records
 
 _NAMES_VERSION_MAX = 12  # the last version that has topic names instead of ids
@@ -48,12 +48,20 @@ class Fetched:
     aborted: Sequence[FetchResponseAbortedTransaction]
     leader_epochs: LeaderEpochs = ()
 
+    @property
+    def target(self) -> TopicPartition:
+        """The partition that the data is of."""
+        return TopicPartition(self.topic, self.partition)
+
     def records(self) -> Iterator[Record]:
         """Iterate over the visible records; raises `RecordError` if the data is damaged."""
-        for position, _ in visible_batches(self.data, self.aborted):
-            for record in read_records(self.data, position):
-                if record.offset >= self.offset:
-                    yield record
+        try:
+            for position, _ in visible_batches(self.data, self.aborted):
+                for record in read_records(self.data, position):
+                    if record.offset >= self.offset:
+                        yield record
+        except RecordError as error:
+            raise error.at(self.target) from error
 
 
 def build_fetch(topic: Topic, offsets: Mapping[int, int], options: FetchOptions) -> FetchRequest:

@@ -8,6 +8,11 @@ import pytest
 from tests.unit.client.face import Face
 
 import tailrace
+from tailrace.client.backoff import Deadline
+from tailrace.client.fetch import fetcher
+from tailrace.client.fetch.request import Fetched, read_fetched
+from tailrace.protocol.messages.fetch import FetchResponsePartition
+from tailrace.records.error import CorruptBatch
 from tailrace.testing import Broker
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 20}
@@ -33,6 +38,34 @@ def test_what_passes_is_waited_for(
     with face.consumer(tailrace_broker.bootstrap_servers, **settings).subscribe(topic) as consumer:
         assert [int(record.value) for record in islice(iter(consumer), 10)] == list(range(10))
     assert injected.hits == 2
+
+
+def test_damage_stops_one_partition_and_names_it(
+    tailrace_broker: Broker, topic: str, face: Face, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer with a damaged batch at its start stopped every partition of the same leader, without a name."""
+
+    def read_damaged(name: str, offset: int, answer: FetchResponsePartition) -> Fetched | None:
+        if answer.partition_index == 1:
+            raise CorruptBatch("a batch has the invalid offsets 9 to 9")
+        return read_fetched(name, offset, answer)
+
+    monkeypatch.setattr(fetcher, "read_fetched", read_damaged)
+    tailrace_broker.create_topic(topic, 3)
+    places = [(topic, partition, 0) for partition in range(3)]
+    for partition in range(3):
+        with tailrace.Producer(tailrace_broker.bootstrap_servers) as producer:
+            producer.send(topic, b"0", partition=partition).result()
+    with face.consumer(tailrace_broker.bootstrap_servers, **QUICK).assign(places) as consumer:
+        deadline = Deadline(60_000)
+        errors = set()
+        while not deadline.is_over and not (errors and list(consumer.lag().values()).count(None) == 1):
+            try:
+                consumer.poll(1)
+            except CorruptBatch as error:
+                errors.add(str(error))
+        assert consumer.lag()[topic, 1] is None
+    assert errors == {f"{topic}-1: a batch has the invalid offsets 9 to 9"}
 
 
 def test_a_restart_of_the_broker_is_waited_for(tailrace_broker: Broker, topic: str, face: Face) -> None:

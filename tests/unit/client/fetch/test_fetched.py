@@ -1,8 +1,11 @@
 """The batches of a fetch: which of them a consumer accepts."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
-from tailrace.client.fetch.request import read_fetched
+from tailrace.client.fetch.record import read_consumer_records
+from tailrace.client.fetch.request import Fetched, read_fetched
 from tailrace.protocol.messages.fetch import FetchResponsePartition
 from tailrace.records.batch import assign_offsets
 from tailrace.records.builder import BatchBuilder
@@ -41,3 +44,15 @@ def test_offsets_that_jump_below_the_high_watermark_are_gaps_of_compaction() -> 
     fetched = read_fetched("t", 3, answer(10, 5, 9))
     assert fetched is not None
     assert fetched.next_offset == 10
+
+
+@pytest.mark.parametrize("read", [read_consumer_records, Fetched.records])
+def test_damage_is_told_with_its_partition(read: Callable[[Fetched], Iterator[object]]) -> None:
+    """A wrong checksum was reported by its offsets alone, without topic and partition."""
+    damaged = batch(3)
+    damaged[-1] ^= 1
+    reply = FetchResponsePartition(partition_index=0, high_watermark=5, records=bytes(damaged))
+    fetched = read_fetched("t", 3, reply)
+    assert fetched is not None
+    with pytest.raises(CorruptBatch, match=r"^t-0: the batch of offsets 3 to 3 has a wrong checksum$"):
+        list(read(fetched))
