@@ -89,6 +89,9 @@ def locate_all(
             locate(read, left_bytes, nothing_yet)
         except ApiError as error:
             read.refuse(error.code)
+            if error.code is ErrorCode.CORRUPT_MESSAGE and read.partition is not None:
+                now_ms = ctx.broker.clock.now_ms()
+                ctx.rejections.add_damaged(now_ms, ctx.connection.peer, read.partition.name, error)
         except StorageError:
             read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
         if read.range.size_bytes:

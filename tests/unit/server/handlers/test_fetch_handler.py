@@ -104,6 +104,20 @@ async def test_each_partition_has_its_own_outcome() -> None:
         assert [(p.error_code, len(values(p))) for p in found] == [(0, 1), (0, 0), (3, 0), (3, 0)]
 
 
+async def test_a_damaged_batch_is_logged_with_its_file(caplog: pytest.LogCaptureFixture) -> None:
+    """The consumer was told that a message is corrupt, and the broker's log had nothing of it."""
+    async with peer() as client:
+        await fill(client, 1, 1)
+        segment = client.broker.replicas.get("t", 1).log.segments[0]
+        segment.file.write_at(b"\x63", 16)  # the magic
+        whole, damaged = await fetch(client, {("t", 0): 0, ("t", 1): 0})
+        assert (whole.error_code, damaged.error_code) == (0, ErrorCode.CORRUPT_MESSAGE)
+        assert [record.getMessage() for record in caplog.records if record.name == "tailrace.server"] == [
+            f"cannot serve t-1 to 127.0.0.1:50000: cannot read offset 0: {segment.file.path} at position 0: "
+            "invalid magic 99"
+        ]
+
+
 @pytest.mark.parametrize("isolation_level", [0, 1])
 async def test_readers_of_committed_records_get_a_list_of_aborted_transactions(isolation_level: int) -> None:
     async with peer() as client:
