@@ -61,7 +61,7 @@ def dump(files: tuple[Path, ...], with_records: bool, as_json: bool) -> None:
             problem_count += bool(entry.problem)
     if problem_count:
         sys.stdout.flush()
-        raise click.ClickException(f"{problem_count} broken {'place' if problem_count == 1 else 'places'}")
+        raise click.ClickException(f"found {_problems(problem_count)}")
 
 
 @log.command()
@@ -145,7 +145,11 @@ class _Summary:
                 write_line(line)
             looked = f"{partition_count:,} partition{'' if partition_count == 1 else 's'}, "
             looked += f"{self._record_count:,} records, {self._size_bytes:,} bytes"
-            write_line(f"{looked}: {f'{count:,} found to be wrong' if count else 'nothing is wrong'}")
+            write_line(f"{looked}: {_problems(count) if count else 'nothing is wrong'}")
         if count:
             sys.stdout.flush()
-            raise click.ClickException(f"{count:,} found to be wrong")
+            raise click.ClickException(f"found {_problems(count)}")
+
+
+def _problems(count: int) -> str:
+    return f"{count:,} problem{'' if count == 1 else 's'}"

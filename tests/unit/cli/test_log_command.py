@@ -156,7 +156,7 @@ def test_damage_is_named_and_reading_goes_on(call: Call, data: Path) -> None:
         file.write(path.read_bytes()[:30])
     status, output, error = call("log", "dump", "--json", path)
     found = objects(output)
-    assert (status, json.loads(error)) == (1, {"error": "3 broken places"})
+    assert (status, json.loads(error)) == (1, {"error": "found 3 problems"})
     assert [entry["kind"] for entry in found] == ["batch", "batch", "damage", "batch", "damage"]
     assert (found[0]["base_offset"], found[0]["is_valid"], found[0]["problem"]) == (0, False, "wrong checksum")
     assert (found[2]["position"], found[2]["expected_offset"]) == (batches[2][0], 3)
@@ -189,7 +189,7 @@ def test_old_message_formats_get_a_clear_word(call: Call, tmp_path: Path) -> Non
 def test_files_that_cannot_be_read_say_so(call: Call, tmp_path: Path, name: str, contents: bytes) -> None:
     (tmp_path / name).write_bytes(contents)
     status, output, error = call("log", "dump", tmp_path / name)
-    assert (status, error) == (1, "tailrace: 1 broken place\n")
+    assert (status, error) == (1, "tailrace: found 1 problem\n")
     assert "damage" in output
 
 
@@ -246,9 +246,9 @@ def test_a_bad_folder(call: Call, data: Path) -> None:
     damage(path, position + 61, b"\x00")
     before = {file: file.stat().st_mtime_ns for file in data.rglob("*")}
     status, output, error = call("log", "verify", data)
-    assert (status, error) == (1, "tailrace: 1 found to be wrong\n")
+    assert (status, error) == (1, "tailrace: found 1 problem\n")
     assert output.splitlines()[0] == f"{path}: position {position}: offset 3: wrong checksum"
-    assert output.splitlines()[-1].endswith(": 1 found to be wrong")
+    assert output.splitlines()[-1].endswith(": 1 problem")
     status, output, _ = call("log", "verify", data, "--json")
     assert (status, json.loads(output)["findings"]) == (
         1,
