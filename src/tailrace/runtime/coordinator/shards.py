@@ -95,8 +95,11 @@ class CoordinatorShards(ABC, Generic[M, R]):
             await asyncio.wait(self._loading)
 
     async def make_topic(self) -> bool:
-        """Create the topic of the coordinators if there is none; return whether this call created it."""
-        if self._topic in self._image.topics:
+        """Create the topic of the coordinators if there is none; return whether this call created it.
+
+        While another call creates it, the topic is in the image before its logs are open: wait until it can be used.
+        """
+        if self._topic in self._image.topics and not self._making.locked():
             return False
         async with self._making:
             if self._topic in self._image.topics:

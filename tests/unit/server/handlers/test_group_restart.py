@@ -118,6 +118,19 @@ async def test_a_topic_of_groups_that_is_deleted_is_made_anew() -> None:
         assert (await client.ask(fetch_old(), 7)).topics[0].partitions[0].committed_offset == -1
 
 
+async def test_a_coordinator_that_is_found_while_its_topic_is_created_can_be_used() -> None:
+    """The second client was told of the coordinator before its logs were open, and its commit got NOT_COORDINATOR."""
+    async with peer() as client:
+        topic_id = await client.create("t", 1)
+        first = asyncio.get_running_loop().create_task(client.ask(FindCoordinatorRequest(coordinator_keys=["simple"])))
+        while OFFSETS_TOPIC not in client.broker.image.topics:
+            await asyncio.sleep(0)
+        await client.ask(FindCoordinatorRequest(coordinator_keys=["simple"]))
+        answer = await client.ask(commit("simple", "t", topic_id, 9), 9)
+        assert answer.topics[0].partitions[0].error_code == 0
+        await first
+
+
 async def test_a_disk_that_fails_is_told_as_a_lost_coordinator(caplog: pytest.LogCaptureFixture) -> None:
     async with coordinator() as client:
         topic_id = await client.create("t", 1)
