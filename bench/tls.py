@@ -51,7 +51,7 @@ class Door:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the broker to those who started it."""
+        """Leave the broker to the tasks that started it."""
 
 
 def make_keys(folder: Path) -> None:

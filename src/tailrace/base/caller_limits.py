@@ -1,4 +1,4 @@
-"""The fixed limits of logins and rights of those who call an HTTP service, each with its reason."""
+"""The fixed limits of logins and rights of the callers of an HTTP service, each with its reason."""
 
 # Callers of an HTTP service who log in as users of the cluster. A login holds for so long before the brokers check it
 # again, and what they say about a user's rights for so long, so that a removed user or ACL counts within seconds. Each

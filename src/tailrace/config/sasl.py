@@ -111,7 +111,7 @@ class SaslOptions:
     tailrace_sasl_oauthbearer_unsecured_enable = boolean(
         "tailrace.sasl.oauthbearer.unsecured.enable",
         False,
-        "Whether OAUTHBEARER takes tokens without a signature, which anybody can make for any user. For development "
+        "Whether OAUTHBEARER takes tokens without a signature, which a client can make for any user. For development "
         "only. Kafka does so by default.",
     )
     sasl_login_callback_handler_class = nullable_string(

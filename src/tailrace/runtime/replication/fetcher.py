@@ -74,7 +74,7 @@ class Asking(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What came for one partition, and its batches if somebody has looked for them."""
+    """The answer for one partition, and its batches once they have been looked for."""
 
     followed: Followed
     answer: FetchResponsePartition

@@ -104,7 +104,7 @@ class TransactionCoordinators(CoordinatorShards[TransactionCoordinator, Transact
         TransactionGauges(metrics, self.loaded_machines, clock, sender.unled_count)
 
     async def stop(self) -> None:
-        """Stop the clock and the markers, and send everybody away who waits."""
+        """Stop the timers and the sending of markers, and refuse the requests that wait."""
         await self._sender.stop()
         await super().stop()
 

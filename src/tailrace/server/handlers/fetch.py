@@ -1,9 +1,9 @@
-"""Fetch: the bytes of the log, as they are, to those who ask and to those who wait.
+"""Fetch: batches for consumers and followers, in the bytes of the log, at once or after a long poll.
 
 The way of a request: open or continue the session, locate the ranges of bytes, wait if they
 are too few, read them, and name the partitions that have news. Bytes that lie in the page
 cache are read on the event loop; bytes that need the disk are read in a worker thread, so
-that a reader of old data delays nobody else.
+that a reader of old data does not delay other clients.
 """
 
 from collections.abc import Sequence

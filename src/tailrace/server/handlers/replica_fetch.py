@@ -41,14 +41,16 @@ class Follower:
         self.lane = broker_id, client_id
 
     def check(self, partition: Partition, wanted: FetchRequestPartition) -> None:
-        """Refuse who is no replica of a partition that this broker leads, or follows another leader epoch."""
+        """Reject a broker that is not a follower of a partition that this broker leads, in its leader epoch."""
         partition.check_leader(wanted.current_leader_epoch)
         if wanted.current_leader_epoch == NO_EPOCH:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a follower says which leader epoch it follows")
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a fetch of a follower must have the current leader epoch")
         leadership = partition.leadership
         if leadership is None or self.broker_id not in leadership.machine.followers:
             # It may have been told of its assignment before this broker was, and tries again.
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.broker_id} is no replica of {partition.name}")
+            raise ApiError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH, f"broker {self.broker_id} is not a replica of {partition.name}"
+            )
 
     def locate(self, ctx: RequestContext, read: Read, left_bytes: int, nothing_yet: bool) -> None:
         """Find what the follower has not got yet, committed or not, or where its log is another one."""

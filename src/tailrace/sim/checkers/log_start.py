@@ -38,7 +38,7 @@ def find_unasked_starts(history: History) -> Iterator[Finding]:
             reasons += [each.asked["offset"] for each in _begun_before(log.retentions, start)]
             allowed = max(reasons, default=0)
             if start.told["offset"] > allowed:
-                text = f"the log starts at {start.told['offset']}, but nobody asked for more than {allowed}"
+                text = f"the log starts at {start.told['offset']}, but no deletion or retention went beyond {allowed}"
                 yield Finding("start-unasked", log.name, text, (start.begun,))
                 break
 
