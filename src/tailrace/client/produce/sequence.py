@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tailrace.base.invariant import invariant
 from tailrace.client.produce.batch import Batch
 from tailrace.client.produce.row import ProducerStamp
-from tailrace.records.batch import NO_SEQUENCE, increment_sequence
+from tailrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
 EPOCH_MAX = 2**15 - 1
 REMEMBERED_BATCH_COUNT = 5
@@ -36,7 +36,7 @@ class Identity(NamedTuple):
     producer_epoch: int
 
 
-NO_IDENTITY = Identity(-1, -1)
+NO_IDENTITY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class PartitionSequence:

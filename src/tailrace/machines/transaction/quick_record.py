@@ -11,6 +11,7 @@ from tailrace.base.limits import TRANSACTIONAL_ID_CACHE_COUNT
 from tailrace.machines.transaction.state import TransactionState
 from tailrace.machines.transaction.transaction import TopicPartition, Transaction
 from tailrace.protocol.primitive import encode_varint
+from tailrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 _KEY_TYPE = b"\0\0"
 _HEAD = Struct(">hqhib")  # version, producer id, epoch, timeout, state
@@ -57,12 +58,12 @@ def _encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 def _encode_tagged(transaction: Transaction) -> bytes:
     """Encode the tagged fields that differ from their defaults, in tag order."""
     fields = []
-    if transaction.previous_producer_id != -1:
+    if transaction.previous_producer_id != NO_PRODUCER_ID:
         fields.append(b"\0" + _LONG_SIZE + transaction.previous_producer_id.to_bytes(8, "big", signed=True))
-    if transaction.next_producer_id != -1:
+    if transaction.next_producer_id != NO_PRODUCER_ID:
         fields.append(b"\1" + _LONG_SIZE + transaction.next_producer_id.to_bytes(8, "big", signed=True))
     if transaction.client_version:
         fields.append(b"\2" + _SHORT_SIZE + transaction.client_version.to_bytes(2, "big", signed=True))
-    if transaction.next_producer_epoch != -1:
+    if transaction.next_producer_epoch != NO_PRODUCER_EPOCH:
         fields.append(b"\3" + _SHORT_SIZE + transaction.next_producer_epoch.to_bytes(2, "big", signed=True))
     return bytes([len(fields)]) + b"".join(fields)
