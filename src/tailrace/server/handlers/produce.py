@@ -1,6 +1,6 @@
 """Produce: the way of a request's batches into the log.
 
-Each batch goes through the phases of `server.produce_batch`: its header is parsed, its records are
+Each batch goes through the phases of `server.produce.batch`: its header is parsed, its records are
 validated (with their schema ids, if the topic asks for it), it is appended to the log as the bytes it
 came in, and it is acknowledged when it is flushed and replicated as `flush.messages` and `acks` ask.
 A batch that a producer repeats goes from the first phase to the last. Kafka validates it again, and so
@@ -31,7 +31,7 @@ from tailrace.server.api import api
 from tailrace.server.connection import ConnectionClosed
 from tailrace.server.context import Operation, RequestContext, Resource
 from tailrace.server.leader_hint import FIRST_PRODUCE_VERSION, hint_producer
-from tailrace.server.produce_batch import (
+from tailrace.server.produce.batch import (
     AcknowledgedBatch,
     AppendedBatch,
     ParsedBatch,
@@ -39,11 +39,11 @@ from tailrace.server.produce_batch import (
     refuse,
     reject,
 )
-from tailrace.server.produce_compression import Recompression, needs_recompression
-from tailrace.server.produce_mirror import append_mirrored
-from tailrace.server.produce_schema import check_schemas
-from tailrace.server.produce_transaction import begin_transactions
-from tailrace.server.produce_validation import parse, validate
+from tailrace.server.produce.compression import Recompression, needs_recompression
+from tailrace.server.produce.mirror import append_mirrored
+from tailrace.server.produce.schema import check_schemas
+from tailrace.server.produce.transaction import begin_transactions
+from tailrace.server.produce.validation import parse, validate
 from tailrace.server.transaction_caller import check_transactional_id
 
 NO_ACKS = 0

@@ -25,8 +25,8 @@ from tailrace.protocol.messages.config import (
 )
 from tailrace.protocol.messages.topic import CreateTopicsRequest, CreateTopicsRequestConfig, CreateTopicsRequestTopic
 from tailrace.records.compression import Compression
-from tailrace.server import produce_schema
 from tailrace.server.connection import ConnectionClosed
+from tailrace.server.produce import schema
 
 VALUE = "confluent.value.schema.validation"
 KEY = "confluent.key.schema.validation"
@@ -232,7 +232,7 @@ async def test_a_registry_that_is_down_makes_the_producer_retry() -> None:
 
 async def test_a_slow_registry_holds_up_no_other_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch of another topic in the same request is stored, and the connection is soon free again."""
-    monkeypatch.setattr(produce_schema, "SCHEMA_PRODUCE_WAIT_S", 0.05)
+    monkeypatch.setattr(schema, "SCHEMA_PRODUCE_WAIT_S", 0.05)
     async with validating() as (client, stub):
         await client.create("other")
         stub.may_answer.clear()

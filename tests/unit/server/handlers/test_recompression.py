@@ -14,7 +14,7 @@ from tailrace.protocol.errors import ErrorCode
 from tailrace.records.batch import BatchHeader, TimestampType, check_crc, read_header
 from tailrace.records.compression import Compression
 from tailrace.records.rewrite import recompress_batch
-from tailrace.server import produce_compression
+from tailrace.server.produce import compression
 
 NAMES = {codec: "uncompressed" if codec is Compression.NONE else codec.config_name for codec in Compression}
 TEXT = b"a line of a log, and another line of a log; " * 40
@@ -183,7 +183,7 @@ async def test_the_small_batches_of_one_request_do_not_hold_up_the_event_loop(mo
             on_loop.append(threading.current_thread() is loop_thread)
             return recompress_batch(batch, *rest, **options)
 
-        monkeypatch.setattr(produce_compression, "recompress_batch", watched)
+        monkeypatch.setattr(compression, "recompress_batch", watched)
         batch = make_batch(bytes(1024))
         count = 2 * RECOMPRESS_TURN_BYTES_MAX // len(batch)
         request = produce_request({("t", 0): batch})

@@ -16,7 +16,7 @@ from tailrace.records.batch import read_header
 from tailrace.records.compression import Compression
 from tailrace.records.rewrite import recompress_batch
 from tailrace.server.context import RequestContext
-from tailrace.server.produce_batch import ValidatedBatch
+from tailrace.server.produce.batch import ValidatedBatch
 
 _PRODUCER = "producer"
 _CODECS = {

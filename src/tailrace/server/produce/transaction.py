@@ -7,7 +7,7 @@ from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.runtime.transaction.guard import NO_GUARD
 from tailrace.runtime.transaction.verification import Question
 from tailrace.server.context import RequestContext
-from tailrace.server.produce_batch import ValidatedBatch, refuse
+from tailrace.server.produce.batch import ValidatedBatch, refuse
 
 _FIRST_VERSION_WITH_ABORTABLE = 11  # the client knows TRANSACTION_ABORTABLE (KIP-890)
 _FIRST_VERSION_THAT_ADDS = 12  # the first batch adds its partition to the transaction (KIP-890)

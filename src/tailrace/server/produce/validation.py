@@ -19,8 +19,8 @@ from tailrace.records.compression import Compression
 from tailrace.records.validation import ValidBatch, check_header, check_records
 from tailrace.runtime.partition import Partition
 from tailrace.server.context import RequestContext
-from tailrace.server.produce_batch import ParsedBatch, ValidatedBatch, refuse, reject
-from tailrace.server.produce_mirror import refuse_producer
+from tailrace.server.produce.batch import ParsedBatch, ValidatedBatch, refuse, reject
+from tailrace.server.produce.mirror import refuse_producer
 
 _FIRST_VERSION_WITH_ZSTD = 7  # KIP-110
 

@@ -13,7 +13,7 @@ from tailrace.runtime.acknowledgement import acknowledge
 from tailrace.runtime.append import Appended
 from tailrace.runtime.partition import Partition
 from tailrace.server.context import Operation, RequestContext, Resource
-from tailrace.server.produce_batch import AppendedBatch, refuse, reject
+from tailrace.server.produce.batch import AppendedBatch, refuse, reject
 
 
 def refuse_producer(reply: ProduceResponsePartition, partition: Partition) -> None:

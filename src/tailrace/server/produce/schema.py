@@ -22,7 +22,7 @@ from tailrace.records.validation import InvalidRecordsError, RecordFault
 from tailrace.runtime.schema.registry import RegistryError
 from tailrace.runtime.schema.validation import SchemaValidation
 from tailrace.server.context import RequestContext
-from tailrace.server.produce_batch import ValidatedBatch, refuse, reject
+from tailrace.server.produce.batch import ValidatedBatch, refuse, reject
 
 
 async def check_schemas(ctx: RequestContext, batches: Sequence[ValidatedBatch]) -> list[ValidatedBatch]:

@@ -1,0 +1,1 @@
+"""The phases of the batches of Produce requests, from the parsed header to the acknowledgement."""
