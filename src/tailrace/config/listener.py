@@ -103,7 +103,7 @@ def check_addresses(option: str, listeners: Iterable[Endpoint]) -> None:
     for listener in listeners:
         other = seen.setdefault((listener.host, listener.port), listener)
         if other is not listener and listener.port != 0:
-            raise ConfigError(option, f"{option}: {other} and {listener} want the same address")
+            raise ConfigError(option, f"{option}: {other} and {listener} have the same address")
 
 
 def _check_inter_broker(name: str, opened: Sequence[Endpoint]) -> None:

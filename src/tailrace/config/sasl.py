@@ -68,7 +68,7 @@ class SaslOptions:
     )
     sasl_mechanism_inter_broker_protocol = nullable_string(
         "sasl.mechanism.inter.broker.protocol",
-        "Mechanism by which brokers log in at each other. Kafka's default is GSSAPI, which Tailrace does not have.",
+        "Mechanism by which brokers log in to each other. Kafka's default is GSSAPI, which Tailrace does not have.",
         check=_MECHANISM,
         update_mode=UpdateMode.PER_BROKER,
     )
@@ -116,7 +116,7 @@ class SaslOptions:
     )
     sasl_login_callback_handler_class = nullable_string(
         "sasl.login.callback.handler.class",
-        "Kafka's class that fetches the token of OAUTHBEARER with which this broker logs in at others. Other options "
+        "Kafka's class that fetches the token of OAUTHBEARER with which this broker logs in to others. Other options "
         "say the same here.",
         check=_java_class("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler"),
     )
@@ -127,7 +127,7 @@ class SaslOptions:
     )
     sasl_oauthbearer_token_endpoint_url = nullable_string(
         "sasl.oauthbearer.token.endpoint.url",
-        "Address of the OAuth server that gives this broker the token with which it logs in at others, for its id "
+        "Address of the OAuth server that gives this broker the token with which it logs in to others, for its id "
         "and secret: https: or http:. Or the file with the token: file:.",
         check=_URL,
     )

@@ -35,7 +35,7 @@ def parse_connect(text: str) -> ZooKeeperAddress:
             raise ValueError(f"{part.strip()!r} is not of the form HOST:PORT")
         servers.append(f"{match['host']}:{port}")
     if not _PATH.fullmatch(root) or {".", ".."} & set(root.split("/")):
-        raise ValueError(f"{root!r} is no path")
+        raise ValueError(f"{root!r} is not a path")
     return ZooKeeperAddress(",".join(servers), root)
 
 

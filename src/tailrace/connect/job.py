@@ -63,5 +63,5 @@ class Report:
         """Return the report of a line; raises ValueError if it is none."""
         content = json.loads(line)
         if not isinstance(content, dict):
-            raise ValueError(f"{line!r} is no report")
+            raise ValueError(f"{line!r} is not a report")
         return cls(Event(content["event"]), str(content["cause"]), int(content["rows"]))

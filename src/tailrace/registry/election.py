@@ -75,9 +75,9 @@ def _read_object(data: bytes) -> dict[str, Any]:
     try:
         members = json.loads(data)
     except ValueError as error:
-        raise ElectionError(f"a member of the group is no registry: it sent {data[:100]!r}") from error
+        raise ElectionError(f"a member of the group is not a registry: it sent {data[:100]!r}") from error
     if not isinstance(members, dict):
-        raise ElectionError(f"a member of the group is no registry: it sent {data[:100]!r}")
+        raise ElectionError(f"a member of the group is not a registry: it sent {data[:100]!r}")
     return members
 
 
@@ -128,7 +128,7 @@ class Member:
             )
             RegistryAddress.of(member.url)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ElectionError(f"a member of the group is no registry: {str(members)[:200]}") from error
+            raise ElectionError(f"a member of the group is not a registry: {str(members)[:200]}") from error
         return member
 
 

@@ -368,8 +368,8 @@ class Partition:
             self.log.truncate_to(offset)
         if self.log.log_end_offset < self.high_watermark:
             log.warning(
-                "%s: records up to %d were committed and are cut at %d, after an unclean election",
-                *(self.name, self.high_watermark, self.log.log_end_offset),
+                "%s: truncated to offset %d after an unclean election; committed records up to offset %d are lost",
+                *(self.name, self.log.log_end_offset, self.high_watermark),
             )
             self.high_watermark = self.log.log_end_offset
             self._note_move()

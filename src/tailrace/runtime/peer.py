@@ -51,7 +51,7 @@ class Peer:
             )
         except AuthenticationError as error:
             # A user may be added, or a certificate be renewed, while brokers go on trying.
-            raise BrokerUnavailable(f"no login at broker {self.broker_id}: {error}") from None
+            raise BrokerUnavailable(f"cannot log in to broker {self.broker_id}: {error}") from None
         return self._connection
 
     async def close(self) -> None:

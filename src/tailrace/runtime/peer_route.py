@@ -81,14 +81,14 @@ def _make_login(options: ListenerSecurity) -> ClientLogin:
     choice = BrokerConfig.sasl_mechanism_inter_broker_protocol
     mechanism = options.value(choice)
     if mechanism is None:
-        message = f"{options.endpoint} is the listener for brokers and asks for a login; set {choice.name}"
+        message = f"{options.endpoint} is the listener for brokers and requires a login; set {choice.name}"
         raise ConfigError(choice.name, message)
     login = read_login(options, mechanism)
     if mechanism == OAuthLogin.mechanism:
         return _make_token_login(options, {} if login is None else login.options)
     if login is None or not login.username or not login.password:
         name = options.name(BrokerConfig.sasl_jaas_config, mechanism)
-        message = f"{name}: brokers log in at each other by {mechanism}, and it has no username and password for that"
+        message = f"{name}: it needs a username and a password, with which brokers log in to each other by {mechanism}"
         raise ConfigError(name, message)
     return password_login(mechanism, login)
 
@@ -100,7 +100,7 @@ def _make_token_login(options: ListenerSecurity, jaas: Mapping[str, str]) -> Cli
     url = BrokerConfig.sasl_oauthbearer_token_endpoint_url
     unsecured = BrokerConfig.tailrace_sasl_oauthbearer_unsecured_enable
     if value(url) is None and not value(unsecured):
-        message = f"{options.endpoint} is the listener for brokers, which log in by OAUTHBEARER and have no token"
+        message = f"{options.endpoint} is the listener for brokers and requires a token of OAUTHBEARER"
         needed = f"set {url.name}, with clientId and clientSecret in {BrokerConfig.sasl_jaas_config.name}"
         raise ConfigError(url.name, f"{message}; {needed}, or for development {unsecured.name}=true")
     given = TokenSettings(

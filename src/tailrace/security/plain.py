@@ -42,7 +42,7 @@ class PlainUsers:
 def users_of_login(login: Login) -> PlainUsers:
     """Return the users of the options `user_NAME` of PlainLoginModule.
 
-    The options `username` and `password` are the broker's own login at other brokers, and no client's.
+    The options `username` and `password` are the broker's own login to other brokers, not a client's.
     """
     passwords = {
         name.removeprefix(_USER_PREFIX): password

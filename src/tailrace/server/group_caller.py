@@ -53,4 +53,6 @@ async def ask_coordinator(
 
 def _give_up(answer: Answer) -> None:
     if not answer.done():
-        answer.set_exception(ApiError(ErrorCode.NETWORK_EXCEPTION, "the client is gone"))
+        answer.set_exception(
+            ApiError(ErrorCode.NETWORK_EXCEPTION, "the client closed the connection before the coordinator replied")
+        )

@@ -155,7 +155,7 @@ def test_a_bad_protocol_map_is_refused(text: str) -> None:
 def test_names_and_addresses_must_differ() -> None:
     assert "used more than once" in refusal(listeners="PLAINTEXT://:1,PLAINTEXT://:2").message
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
-    with pytest.raises(ConfigError, match="want the same address"):
+    with pytest.raises(ConfigError, match="have the same address"):
         BrokerConfig({"listeners": "A://h:9092,B://h:9092", **protocols})
     config = BrokerConfig({"listeners": "A://h:0,B://h:0", **protocols})
     assert [endpoint.name for endpoint in config.broker_listeners] == ["A", "B"]

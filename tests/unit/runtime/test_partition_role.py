@@ -331,7 +331,10 @@ def test_cutting_what_was_committed_is_told(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages == []
     follower.partition.truncate_to(0)
     assert follower.partition.high_watermark == 0
-    assert "t-0: records up to 1 were committed and are cut at 0, after an unclean election" in caplog.messages
+    assert (
+        "t-0: truncated to offset 0 after an unclean election; committed records up to offset 1 are lost"
+        in caplog.messages
+    )
     follower.partition.truncate_to(7, is_full=True)
     assert follower.partition.log.log_start_offset == 7
 

@@ -44,9 +44,9 @@ def test_a_login_comes_from_the_options() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("sasl.mechanism.inter.broker.protocol", None, "is the listener for brokers and asks for a login"),
-        ("sasl.jaas.config", None, "it has no username and password for that"),
-        ("sasl.jaas.config", f"{PLAIN} required;", "it has no username and password for that"),
+        ("sasl.mechanism.inter.broker.protocol", None, "is the listener for brokers and requires a login"),
+        ("sasl.jaas.config", None, "it needs a username and a password, with which"),
+        ("sasl.jaas.config", f"{PLAIN} required;", "it needs a username and a password, with which"),
         ("sasl.jaas.config", "nonsense", "not a known login module"),
     ],
 )
@@ -95,7 +95,7 @@ async def test_a_token_in_a_file(tmp_path: Path) -> None:
 
 
 def test_brokers_send_unsigned_tokens_only_if_an_option_says_so() -> None:
-    with pytest.raises(ConfigError, match="log in by OAUTHBEARER and have no token; set ") as caught:
+    with pytest.raises(ConfigError, match="requires a token of OAUTHBEARER; set ") as caught:
         route(TOKENS)
     assert caught.value.name == "sasl.oauthbearer.token.endpoint.url"
     unsigned = {

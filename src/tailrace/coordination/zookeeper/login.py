@@ -1,4 +1,4 @@
-"""The SASL login at a ZooKeeper server, which has to be repeated on every connection.
+"""The SASL login to a ZooKeeper server, which has to be repeated on every connection.
 
 kazoo has the mechanism DIGEST-MD5 only with another package, whose nonces can be guessed and whose names have to be
 ASCII. So the mechanism is our own, and kazoo carries its messages.

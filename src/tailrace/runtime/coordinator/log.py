@@ -184,7 +184,7 @@ class CoordinatorLog(Generic[R]):
         try:
             types = [read_control_type(record.key) for record in read_records(data, position)]
         except RecordError as error:
-            log.error("%s: the marker at offset %d makes no sense: %s", self.partition.name, header.base_offset, error)
+            log.error("%s: the marker at offset %d is damaged: %s", self.partition.name, header.base_offset, error)
             return None
         if not types or types[0] not in (ControlType.COMMIT, ControlType.ABORT):
             return None
@@ -195,7 +195,7 @@ class CoordinatorLog(Generic[R]):
         try:
             return self._format.decode(stored.key or b"", stored.value)
         except UnknownRecord as unknown:
-            log.info("%s: passed over the record at offset %d: %s", name, stored.offset, unknown)
+            log.info("%s: skipped the record at offset %d: %s", name, stored.offset, unknown)
         except CorruptRecord as error:
-            log.error("%s: the record at offset %d makes no sense: %s", name, stored.offset, error)
+            log.error("%s: the record at offset %d is damaged: %s", name, stored.offset, error)
         return None

@@ -260,7 +260,7 @@ class ReplicaFetcher:
         if response.error_code:
             code = ErrorCode(response.error_code)
             if code not in _SESSION_ERRORS:
-                raise ApiError(code, f"broker {self._peer.broker_id} refuses to be fetched from")
+                raise ApiError(code, f"broker {self._peer.broker_id} rejected a fetch")
             self._begin_again()
             return
         self._session.answered(response.session_id)
@@ -353,7 +353,7 @@ class ReplicaFetcher:
             if data:
                 size_bytes = partition.append_replicated(data, followed.leader_epoch, batches)
                 if size_bytes == 0:
-                    raise CorruptBatch("a fetch brought less than one batch")
+                    raise CorruptBatch("a fetch returned less than one batch")
             partition.learn(answer.high_watermark, answer.log_start_offset)
             followed.succeed()
             if answer.high_watermark > partition.log.log_end_offset and self._throttle.applies_to(partition):
@@ -370,7 +370,7 @@ class ReplicaFetcher:
         end_offset = partition.log.log_end_offset
         offset = decide_truncation(partition.log, diverging, partition.high_watermark)
         log.info(
-            "%s: the leader's epoch %d ends at %d; cut from %d to %d",
+            "%s: epoch %d of the leader ends at offset %d; truncated from offset %d to %d",
             *(partition.name, diverging.epoch, diverging.end_offset, end_offset, offset),
         )
         partition.truncate_to(offset)
@@ -419,7 +419,7 @@ class ReplicaFetcher:
         reset = decide_reset(partition.log.log_end_offset, earliest, latest)
         if reset is not None:
             log.warning(
-                "%s ends at %d, the leader's log goes from %d to %d; it goes on at %d",
+                "%s ends at offset %d, but the leader's log has offsets %d to %d; it continues at offset %d",
                 *(partition.name, partition.log.log_end_offset, earliest, latest, reset.offset),
             )
             partition.truncate_to(reset.offset, is_full=reset.is_full)

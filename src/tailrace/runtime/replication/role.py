@@ -70,13 +70,19 @@ class Role:
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
-            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
-        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
+            raise ApiError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"the request has leader epoch {current_leader_epoch}, which is older than {self.leader_epoch}",
+            )
+        raise ApiError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"the request has leader epoch {current_leader_epoch}, but this broker knows only {self.leader_epoch}",
+        )
 
     def check_in_sync(self, acks: int) -> None:
         """Reject records that need more replicas in sync than there are."""
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
-            message = f"{len(self.isr)} replica(s) in sync, min.insync.replicas is {self.min_isr}"
+            message = f"{len(self.isr)} replica(s) are in sync, but min.insync.replicas is {self.min_isr}"
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
 
     def _check_order(self, record: PartitionRecord) -> None:

@@ -179,7 +179,7 @@ def _read(source: Source) -> bytes:
     except OSError as error:
         raise source.error(f"the file cannot be read: {error.strerror}") from None
     if len(data) > _FILE_BYTES_MAX:
-        raise source.error(f"the file has more than {_FILE_BYTES_MAX} bytes; it is no store of keys or certificates")
+        raise source.error(f"the file has more than {_FILE_BYTES_MAX} bytes; it is not a store of keys or certificates")
     if not data:
         raise source.error("the file is empty")
     return data
@@ -217,7 +217,7 @@ def _pkcs12(source: Source, data: bytes, password: str | None, option: str) -> P
         raise source.error(needed) from None
     except ValueError:
         problem = "the password is missing or wrong" if not password else "the password is wrong"
-        raise TlsConfigError(option, f"{source}: {problem}, or the file is no PKCS12 store") from None
+        raise TlsConfigError(option, f"{source}: {problem}, or the file is not a PKCS12 store") from None
 
 
 def _checked(source: Source, certificates: list[PemBlock]) -> None:

@@ -183,6 +183,6 @@ def diverges(partition: Partition, wanted: FetchRequestPartition, reply: FetchRe
     if diverging is None:
         return False
     if wanted.fetch_offset < partition.log.log_start_offset:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, "what the reader has is gone here")
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, "the log starts after the end of the reader's log")
     reply.diverging_epoch = FetchResponseEpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
     return True

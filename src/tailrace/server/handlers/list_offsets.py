@@ -82,7 +82,9 @@ async def _look_up(
     if not ctx.is_allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if ctx.version < _FIRST_VERSION.get(asked.timestamp, 1):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} is newer than this version")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} needs a newer version of ListOffsets"
+        )
     partition = ctx.broker.replicas.get(topic, asked.partition_index)
     partition.check_leader(asked.current_leader_epoch)
     readable = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
@@ -113,7 +115,7 @@ async def _find(partition: Partition, timestamp: int, readable: int) -> tuple[in
         case Name.MAX_TIMESTAMP:
             found = await partition.find_by_time(None)
         case _ if timestamp < 0:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning")
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"the special timestamp {timestamp} is unknown")
         case _:
             found = await partition.find_by_time(timestamp)
     if found is None or found.offset >= readable:

@@ -94,7 +94,7 @@ async def _answer(ctx: RequestContext, request: MetadataRequest, asked: Metadata
 
 def _by_id(ctx: RequestContext, topic_id: UUID) -> Topic:
     if ctx.version < 12 or topic_id == _NO_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "topic ids need version 12 of Metadata")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "finding a topic by its id needs version 12 of Metadata")
     topic = ctx.broker.image.topics_by_id.get(topic_id)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -120,7 +120,9 @@ async def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> 
     if not may_create:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if len(request.topics or ()) * ctx.broker.config.num_partitions > PARTITIONS_PER_REQUEST_MAX:
-        raise ApiError(ErrorCode.POLICY_VIOLATION, "one request may not create so many topics")
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, f"one request may create at most {PARTITIONS_PER_REQUEST_MAX} partitions"
+        )
     return await _create(ctx, name)
 
 

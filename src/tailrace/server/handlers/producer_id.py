@@ -17,7 +17,7 @@ async def init_producer_id(ctx: RequestContext, request: InitProducerIdRequest) 
     if request.transactional_id is not None:
         return await _init_transactional(ctx, request, request.transactional_id)
     if (request.producer_id < 0) != (request.producer_epoch < 0):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id needs an epoch, and an epoch a producer id")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id and a producer epoch must be sent together")
     if not (
         ctx.is_allowed(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME, is_probe=True)
         or ctx.is_allowed_somewhere(Operation.WRITE, Resource.TOPIC)

@@ -181,7 +181,7 @@ def check_consumer(ctx: RequestContext, partition: Partition, wanted: FetchReque
     if wanted.fetch_offset > partition.log.log_end_offset and not partition.is_sure_to_lead:
         # Not out of range: the leader has it, and a consumer told so would begin elsewhere (KIP-392).
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
-        raise ApiError(code, f"{partition.name} has not come to {wanted.fetch_offset} here")
+        raise ApiError(code, f"the log of {partition.name} on this broker ends before offset {wanted.fetch_offset}")
 
 
 def nearer_replica(

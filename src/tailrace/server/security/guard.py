@@ -24,7 +24,7 @@ log = logging.getLogger("tailrace.server")
 
 
 class LoginLimits(NamedTuple):
-    """What a client may do and how long it may take before it has logged in at a listener."""
+    """What a client may do and how long it may take before it has logged in to a listener."""
 
     request_bytes_max: int
     timeout_s: float  # for the TLS handshake and the login together

@@ -106,8 +106,8 @@ async def test_records_that_cannot_be_read_are_passed_over_and_told(caplog: pyte
     bench = ShardBench()
     append(bench, Add("unknown", 1), Add("corrupt", 2), Add("a", 3))
     assert await read(bench) == [LogEntry(Add("a", 3), 2)]
-    assert "t-0: passed over the record at offset 0" in logged(caplog)
-    assert "t-0: the record at offset 1 makes no sense" in logged(caplog)
+    assert "t-0: skipped the record at offset 0" in logged(caplog)
+    assert "t-0: the record at offset 1 is damaged" in logged(caplog)
 
 
 async def test_a_replica_that_does_not_lead_takes_no_records() -> None:

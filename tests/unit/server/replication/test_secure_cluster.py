@@ -63,7 +63,7 @@ async def test_followers_fetch_over_tls_and_by_a_login(tmp_path: Path) -> None:
 async def test_brokers_try_until_their_user_is_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running(2, is_governed=False, **options(tmp_path)) as cluster:
         await cluster.create([(1, 2)])
-        await until(lambda: "no login at broker 1: " in logged(caplog))
+        await until(lambda: "cannot log in to broker 1: " in logged(caplog))
         await add_user(cluster)
         assert (await cluster.produce(1, b"a")).error_code == 0
         await until(lambda: cluster[2].partition().high_watermark == 1)

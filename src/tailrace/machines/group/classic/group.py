@@ -95,7 +95,9 @@ class ClassicGroup:
         invariant(self.pending_sync <= known, f"{self.group_id}: the sync of a client is due that is not a member")
         invariant(known.isdisjoint(self.pending_join), f"{self.group_id}: the id of a member counts as not used yet")
         invariant(known >= set(self.static_members.values()), f"{self.group_id}: an instance id has no member")
-        invariant(self.leader in known if known else self.leader is None, f"{self.group_id}: the leader is no member")
+        invariant(
+            self.leader in known if known else self.leader is None, f"{self.group_id}: the leader is not a member"
+        )
         invariant(not known or not self.is_empty, f"{self.group_id}: an empty group has {len(known)} members")
         is_preparing = self.state is PREPARING_REBALANCE
         invariant(is_preparing or not self.joining, f"{self.group_id}: a join waits without a rebalance")
