@@ -37,7 +37,7 @@ _LAST_COMMIT_TIMEOUT_S = 10.0  # a program must not wait at its end for a broker
 _NOT_MODERN = frozenset(
     {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_ID_NOT_FOUND}
 )
-"""What a coordinator answers that does not do the newer protocol, or not for this group."""
+"""Errors of a coordinator that does not support the consumer protocol, or not for this group."""
 
 
 class Group:

@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their state: which partition a name belongs to, and how they are made."""
+"""The topics of coordinators: which partition a group or transactional id belongs to, and the configs of a new topic."""
 
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.policy import CLEANUP_POLICY
@@ -9,7 +9,7 @@ TRANSACTION_TOPIC = "__transaction_state"
 
 
 def partition_for(name: str, partition_count: int) -> int:
-    """The partition of a name, as Kafka computes it: by the absolute value of the hash of Java's strings."""
+    """Return the partition of a name, as Kafka does: the absolute value of Java's string hash, modulo the count."""
     number = 0
     units = name.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
@@ -20,9 +20,10 @@ def partition_for(name: str, partition_count: int) -> int:
 
 
 def offsets_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
-    """The topic as Kafka makes it; a broker that has no others by its configuration is not asked for more replicas.
+    """Return the new topic of groups, with the configs that Kafka gives it.
 
-    A cluster that is just starting is: what groups commit must not be on its first broker alone for ever.
+    A broker without a cluster gets one replica. In a cluster the topic always gets its replication factor, so that the
+    first broker to start does not keep the offsets of all groups alone for ever.
     """
     if config.zookeeper_connect is not None:
         broker_count = config.offsets_topic_replication_factor
@@ -40,7 +41,7 @@ def offsets_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
 
 
 def transaction_topic(config: BrokerConfig, broker_count: int) -> NewTopic:
-    """The topic of transactions as Kafka makes it; it has more replicas than brokers as little as that of groups."""
+    """Return the new topic of transactions, with the configs that Kafka gives it; see `offsets_topic`."""
     if config.zookeeper_connect is not None:
         broker_count = config.transaction_state_log_replication_factor
     configs = {
