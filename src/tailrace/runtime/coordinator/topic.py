@@ -1,4 +1,4 @@
-"""The topics of coordinators: which partition a group or transactional id belongs to, and the configs of a new topic."""
+"""The topics of coordinators: which partition a group or transactional id belongs to, and the configs of new topics."""
 
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.policy import CLEANUP_POLICY
