@@ -31,7 +31,7 @@ class Appended(NamedTuple):
 
 
 class TransactionMarker(NamedTuple):
-    """How the transaction of a producer ends, as its coordinator or an administrator says."""
+    """The end of a producer's transaction, decided by its coordinator or an administrator."""
 
     producer_id: int
     producer_epoch: int
@@ -82,7 +82,7 @@ class Appender:
         return None if duplicate is None else self._repeated(duplicate)
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
-        """Append the end of a transaction, for all replicas in sync; return the offset behind it."""
+        """Append the marker that ends a transaction; return the offset after it. It waits for all in-sync replicas."""
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a marker needs a producer id and an epoch that are not negative")
         self._partition.check_writable(ACKS_ALL)
@@ -103,7 +103,7 @@ class Appender:
         return self._take_in(batch, read_header(batch)) + 1
 
     def append_mirrored(self, data: memoryview, from_offset: int) -> int:
-        """Append what the log lacks of another cluster's batches, at their offsets; return the offset behind them.
+        """Append those of another cluster's batches that the log lacks, at their offsets; return the offset after them.
 
         `data` is all that the other log has from `from_offset` on, up to its last batch, so that there is no hole.
         """
@@ -157,7 +157,7 @@ class Appender:
         return storage.producers.check(header)
 
     def _take_in(self, batch: memoryview, header: BatchHeader, at_offset: int | None = None) -> int:
-        """Append a batch that was found to be good, and tell the waiters; return its offset.
+        """Append a valid batch, and wake the waiters; return its offset.
 
         `at_offset` is the offset of a batch that keeps the one it has.
         """

@@ -89,7 +89,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """How far a reader of committed records may go; open transactions hold it back."""
+        """The offset up to which a reader of committed records may read; open transactions hold it back."""
         return self.log.last_stable_offset(self.high_watermark)
 
     # --- the role
@@ -341,7 +341,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The offset from which on all live replicas have the log, as far as this broker knows."""
+        """The offset from which all live replicas have the log, as far as this broker knows."""
         return self.log.log_start_offset if self.leadership is None else self.leadership.low_watermark
 
     # --- following
@@ -349,7 +349,7 @@ class Partition:
     def append_replicated(
         self, data: bytearray | memoryview, leader_epoch: int, batches: FoundBatches | None = None
     ) -> int:
-        """Append what the leader of that epoch sent, of which these are the batches; return how many bytes were taken.
+        """Append the batches that the leader of an epoch sent; return how many bytes were appended.
 
         Raises `CorruptBatch` and `StorageError`, perhaps after some of it was appended.
         """
@@ -375,7 +375,7 @@ class Partition:
             self._note_move()
 
     def learn(self, high_watermark: int, log_start_offset: int) -> None:
-        """Take in what the leader says of its log: its high watermark, and where it begins."""
+        """Apply what the leader says about its log: its high watermark and its log start offset."""
         self._check_following()
         offset = min(high_watermark, self.log.log_end_offset)
         if offset > self.high_watermark:

@@ -10,7 +10,7 @@ class AppendWaiter(Protocol):
     """A fetch or a session that waits for records."""
 
     def appended(self, size_bytes: int) -> None:
-        """Take note that so many bytes more are there."""
+        """Count bytes that were appended."""
         ...
 
     def disturbed(self) -> None:
@@ -53,21 +53,21 @@ class Waiters:
             waiter.appended(size_bytes)
 
     def reach(self, high_watermark: int) -> None:
-        """Wake the requests that wait for the high watermark to come that far."""
+        """Wake the requests that wait for this high watermark or a lower one."""
         if self._high_watermark is not None:
             self._high_watermark.reach(high_watermark)
 
     def fail(self, code: ErrorCode) -> None:
-        """Wake the requests that wait for the high watermark, which may never come that far."""
+        """Fail the requests that wait for the high watermark, because it may never reach their offsets."""
         if self._high_watermark is not None:
             self._high_watermark.fail(code)
 
     def disturb_followers(self) -> None:
-        """Have the followers look again."""
+        """Wake the fetches of followers, so that they look at the partition again."""
         for waiter in tuple(self.followers):
             waiter.disturbed()
 
     def disturb(self) -> None:
-        """Have the readers and the followers look again."""
+        """Wake the fetches of readers and followers, so that they look at the partition again."""
         for waiter in (*self.readers, *self.followers):
             waiter.disturbed()

@@ -32,15 +32,15 @@ class Deadlines(Generic[K]):
             self._push(key, at_ms)
 
     def cancel(self, key: K) -> None:
-        """Make `key` never due."""
+        """Remove `key`."""
         self._due_ms.pop(key, None)
 
     def next_ms(self) -> int | None:
-        """A time before which nothing is due; None if nothing ever is."""
+        """Return a time before which no key is due; None if there are no keys."""
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now_ms: int) -> list[K]:
-        """The keys that are due, the earliest first; they are no longer set."""
+        """Remove the keys that are due and return them, the earliest first."""
         taken = []
         while self._heap and self._heap[0][0] <= now_ms:
             entry_ms, _, key = heappop(self._heap)

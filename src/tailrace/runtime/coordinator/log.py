@@ -29,26 +29,26 @@ R = TypeVar("R")
 
 
 class LogFormat(Protocol[R]):
-    """Records as the bytes of their keys and values."""
+    """The encoding of records as keys and values."""
 
     def encode(self, record: R) -> tuple[bytes, bytes | None]:
-        """The bytes of a record."""
+        """Return the key and the value of a record."""
         ...
 
     def decode(self, key: Buffer, value: Buffer | None) -> R:
-        """The record that these bytes hold; UnknownRecord or CorruptRecord if they hold none."""
+        """Return the record; raise UnknownRecord or CorruptRecord if the bytes are not one."""
         ...
 
 
 class Written(NamedTuple):
-    """The offset of the first record that was written, and how many were."""
+    """The offset of the first written record, and the number of written records."""
 
     first_offset: int
     record_count: int
 
 
 class _Stored(NamedTuple):
-    """A record as `read_tuples` makes it."""
+    """A record that `read_tuples` returns."""
 
     topic: str
     partition: int
@@ -132,7 +132,7 @@ class CoordinatorLog(Generic[R]):
         )
 
     async def read(self) -> AsyncIterator[list[LogEntry[R] | TransactionEnd]]:
-        """Everything in the log, piece by piece; the disk is waited for and records are decoded in a worker thread."""
+        """Read the whole log, in pieces; a worker thread reads the disk and decodes the records."""
         storage = self.partition.log
         loop = asyncio.get_running_loop()
         offset = storage.log_start_offset
@@ -143,7 +143,7 @@ class CoordinatorLog(Generic[R]):
             yield entries
 
     def _decode(self, data: Buffer, offset: int) -> tuple[list[LogEntry[R] | TransactionEnd], int]:
-        """What counts of the records in some bytes of the log, and the offset behind them."""
+        """Return the entries to replay in some bytes of the log, and the offset after them."""
         found: list[tuple[Hashable, _Stored | LogEntry[_Stored] | TransactionEnd]] = []
         keys = ReplayKeys()
         next_offset = self.partition.high_watermark  # compaction may have emptied the rest
@@ -180,7 +180,7 @@ class CoordinatorLog(Generic[R]):
         return None if record is None else LogEntry(record, stored.offset, producer_id)
 
     def _read_end(self, data: Buffer, position: int, header: BatchHeader) -> TransactionEnd | None:
-        """The marker in a control batch; None where compaction has emptied it, or it ends no transaction."""
+        """Return the marker in a control batch; None if compaction has emptied the batch, or it ends no transaction."""
         try:
             types = [read_control_type(record.key) for record in read_records(data, position)]
         except RecordError as error:

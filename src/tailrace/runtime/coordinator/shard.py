@@ -32,22 +32,22 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Machine(Protocol[R]):
-    """A coordinator that decides and does nothing."""
+    """A coordinator as a pure machine: it decides, and the shard carries it out."""
 
     def replay(self, record: R) -> None:
-        """Take in one record, live or from the log."""
+        """Apply one record, live or while the log is loaded."""
         ...
 
     def on_timer(self, now_ms: int, key: tuple[str, ...]) -> Decision[R]:
-        """What was to happen at this time."""
+        """Decide what a timer that is due leads to."""
         ...
 
     def on_loaded(self, now_ms: int) -> Decision[R]:
-        """The log has been replayed to its end."""
+        """Decide what to do first, after the log was replayed to its end."""
         ...
 
     def on_unloaded(self) -> Decision[R]:
-        """Another broker coordinates from now on."""
+        """Return the replies to all requests that wait, because another broker coordinates from now on."""
         ...
 
 
@@ -56,14 +56,14 @@ M_contra = TypeVar("M_contra", contravariant=True)
 
 
 class ShardCounters(Protocol[M_contra, R_contra]):
-    """Counts what shards do."""
+    """Counters of the work of shards."""
 
     def loaded(self, machine: M_contra, name: str, record_count: int, duration_ms: int) -> None:
-        """A machine has been loaded from its partition."""
+        """Count the load of a machine from its partition."""
         ...
 
     def wrote(self, machine: M_contra, records: Sequence[R_contra], timer_key: tuple[str, ...] | None) -> None:
-        """Records were written and not yet replayed, because of a timer or a request."""
+        """Count records that are written and not yet replayed; `timer_key` names the timer that caused them, if any."""
         ...
 
 
@@ -79,7 +79,7 @@ class CoordinatorShard(Generic[M, R]):
         counters: ShardCounters[M, R],
         acknowledgement_timeout_ms: int,
     ) -> None:
-        """`acknowledgement_timeout_ms` is how long a decision may take to be on all replicas in sync."""
+        """`acknowledgement_timeout_ms` is how long a decision may take to reach all in-sync replicas."""
         self.machine = machine
         self.is_loaded = False
         self.is_offline = False
@@ -93,7 +93,7 @@ class CoordinatorShard(Generic[M, R]):
 
     @property
     def partition(self) -> Partition:
-        """The partition that holds the machine's records."""
+        """The partition that stores the machine's records."""
         return self._log.partition
 
     @property
@@ -140,7 +140,7 @@ class CoordinatorShard(Generic[M, R]):
             await reached
 
     def discard(self) -> None:
-        """Unload for ever: if this broker leads again, another shard takes over, even in the same leader epoch."""
+        """Unload for good: if this broker leads again, it gets a new shard, even in the same leader epoch."""
         self._is_discarded = True
         self.unload()
 
@@ -167,7 +167,7 @@ class CoordinatorShard(Generic[M, R]):
     # --- requests and timers
 
     def ask(self, decide: Callable[[M, int, Token], Decision[R]], guard: TransactionGuard | None = None) -> Answer:
-        """Have the machine decide; the reply comes when the decision may be acknowledged.
+        """Let the machine decide; the reply is sent when the decision may be acknowledged.
 
         `guard` speaks for the transaction of a decision that has a producer.
         """
@@ -192,14 +192,14 @@ class CoordinatorShard(Generic[M, R]):
         )
 
     async def acknowledged(self) -> None:
-        """Return when all that the machine knows by now may be told to a client; ApiError if it may never be."""
+        """Wait until everything that the machine knows now may be acknowledged; raise ApiError if it never may."""
         known: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         self._when_acknowledged(lambda code: None if known.done() else known.set_result(code))
         if (code := await known) is not ErrorCode.NONE:
             raise ApiError(answer_to_append_error(code))
 
     def on_timer(self, key: tuple[str, ...]) -> None:
-        """Have the machine do what it has set a timer for."""
+        """Let the machine decide about a timer that is due."""
         self.run(lambda: self.machine.on_timer(self._clock.now_ms(), key), timer_key=key)
 
     # --- decisions
@@ -211,7 +211,7 @@ class CoordinatorShard(Generic[M, R]):
         timer_key: tuple[str, ...] | None = None,
         guard: TransactionGuard | None = None,
     ) -> None:
-        """Have the machine decide and carry that out; the shard goes offline if an invariant fails meanwhile."""
+        """Let the machine decide, and carry the decision out; the shard goes offline if an invariant fails."""
         try:
             decision = decide()
         except InvariantError as error:
@@ -230,7 +230,7 @@ class CoordinatorShard(Generic[M, R]):
     def _carry_out(
         self, decision: Decision[R], timer_key: tuple[str, ...] | None, guard: TransactionGuard | None
     ) -> None:
-        """Do what the machine has decided, in the order that `machines.decision` asks for."""
+        """Carry out a decision, in the order that `machines.decision` requires."""
         for timer in decision.timers:
             self._set_timer(self, timer)
         if decision.records:
@@ -256,7 +256,7 @@ class CoordinatorShard(Generic[M, R]):
             self._when_acknowledged(lambda code: self._answer_with(code, decision.replies))
 
     def replay_written(self, entries: "Iterable[LogEntry[R] | TransactionEnd]") -> None:
-        """Have the machine take in what was just appended. That must not fail, because the log cannot take it back."""
+        """Let the machine replay what was just appended. This must not fail, because the append cannot be undone."""
         try:
             for entry in entries:
                 self._replay(entry)
@@ -264,10 +264,10 @@ class CoordinatorShard(Generic[M, R]):
             raise InvariantError(f"{self._log.partition.name}: a record was written that cannot be replayed") from error
 
     def carried_out(self, decision: Decision[R]) -> None:
-        """What else there is to do about a decision whose records are written and replayed."""
+        """Do what else follows from a decision, after its records were written and replayed."""
 
     def _replay(self, entry: LogEntry[R] | TransactionEnd) -> None:
-        """Have the machine take in one entry of the log, live or when it is loaded."""
+        """Let the machine replay one entry of the log, live or while it is loaded."""
         if isinstance(entry, LogEntry):
             self.machine.replay(entry.record)
 

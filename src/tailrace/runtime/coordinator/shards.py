@@ -29,7 +29,7 @@ log = logging.getLogger("tailrace.runtime")
 
 
 class CoordinatorShards(ABC, Generic[M, R]):
-    """Finds the shard of a name, and keeps time for all of them."""
+    """The shards of one kind of coordinator on this broker, found by group or transactional id, and their timers."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class CoordinatorShards(ABC, Generic[M, R]):
         replicas: Replicas,
         create_topic: Callable[[NewTopic], Awaitable[object]],
     ) -> None:
-        """`topic` is where this kind of coordinator keeps its state."""
+        """`topic` stores the state of this kind of coordinator."""
         self._topic = topic
         self._clock = clock
         self._image = image
@@ -52,16 +52,16 @@ class CoordinatorShards(ABC, Generic[M, R]):
 
     @abstractmethod
     def _new_topic(self, broker_count: int) -> NewTopic:
-        """The topic as it is made where there are so many brokers."""
+        """Return the topic to create in a cluster of so many brokers."""
 
     @abstractmethod
     def _new_shard(self, partition: Partition) -> CoordinatorShard[M, R]:
-        """A shard for a partition that this broker leads, not loaded yet."""
+        """Return a shard for a partition that this broker leads; it is not loaded yet."""
 
-    # Life.
+    # --- life
 
     def start(self) -> None:
-        """Begin to load what this broker leads; until a shard is loaded it says so."""
+        """Begin to load the shards of the partitions that this broker leads."""
         self._replicas.listen_roles(self.on_role)
         for index in range(self.partition_count):
             try:
@@ -71,7 +71,7 @@ class CoordinatorShards(ABC, Generic[M, R]):
                     log.error("%s-%d cannot be loaded: %s", self._topic, index, error)
 
     def on_role(self, partition: Partition) -> None:
-        """A partition began to be led here, or ended."""
+        """Load or discard a shard, because this broker has begun or ceased to lead its partition."""
         if partition.topic != self._topic:
             return
         shard = self._shards.get(partition.index)
@@ -82,7 +82,7 @@ class CoordinatorShards(ABC, Generic[M, R]):
             self.shard_at(partition.index)
 
     async def stop(self) -> None:
-        """Stop the clock and reject the requests that wait."""
+        """Stop the timers and reject the requests that wait."""
         self._timers.stop()
         for task in self._loading:
             task.cancel()
@@ -90,7 +90,7 @@ class CoordinatorShards(ABC, Generic[M, R]):
         self._unload_all()
 
     async def loaded(self) -> None:
-        """Wait until everything that has begun to load is loaded."""
+        """Wait until all loads under way are finished."""
         while self._loading:
             await asyncio.wait(self._loading)
 
@@ -109,15 +109,15 @@ class CoordinatorShards(ABC, Generic[M, R]):
             return True
 
     def on_records(self, records: Sequence[Record]) -> None:
-        """Something in the cluster has changed."""
+        """Unload all shards if their topic was deleted."""
         if any(isinstance(record, TopicRemoved) and record.name == self._topic for record in records):
             self._unload_all()
 
     def fire_due(self) -> None:
-        """Do what is due by now."""
+        """Fire the timers that are due."""
         self._timers.fire_due()
 
-    # Requests.
+    # --- requests
 
     async def ask(
         self,
@@ -126,34 +126,34 @@ class CoordinatorShards(ABC, Generic[M, R]):
         answered: Callable[[Answer], None] | None = None,
         guard: TransactionGuard | None = None,
     ) -> Message:
-        """Have the coordinator of a name decide, and wait for its reply; `answered` sees the reply to come."""
+        """Let the coordinator of a name decide, and wait for its reply; `answered` gets a reply that is pending."""
         answer = self.shard(name).ask(decide, guard)
         if answered is not None and not answer.done():
             answered(answer)
         return await answer
 
     def machine(self, name: str) -> M:
-        """The coordinator of a name, to look at; ApiError if it is not here or not loaded."""
+        """Return the machine of a name, for reading; raise ApiError if it is on another broker or not loaded."""
         shard = self.shard(name)
         shard.check_loaded()
         return shard.machine
 
     async def acknowledged(self, name: str) -> None:
-        """Return when what the coordinator of a name knows by now may be told to a client."""
+        """Wait until everything that the coordinator of a name knows now may be acknowledged."""
         await self.shard(name).acknowledged()
 
     def machines(self) -> list[M]:
-        """All coordinators of this broker, to look at; ApiError if one is not loaded."""
+        """Return all machines of this broker, for reading; raise ApiError if one of them is not loaded."""
         for shard in self._shards.values():
             shard.check_loaded()
         return [shard.machine for shard in self._shards.values()]
 
     def loaded_machines(self) -> list[M]:
-        """The coordinators that are loaded, to look at."""
+        """Return the loaded machines, for reading."""
         return [shard.machine for shard in self._shards.values() if shard.is_loaded and not shard.is_gone]
 
     def shard(self, name: str) -> CoordinatorShard[M, R]:
-        """The shard of a name; NOT_COORDINATOR before there is any."""
+        """Return the shard of a name; raise NOT_COORDINATOR if it is not on this broker, or there is no topic yet."""
         count = self.partition_count
         if count == 0:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -161,12 +161,12 @@ class CoordinatorShards(ABC, Generic[M, R]):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has; 0 before it is made."""
+        """The number of partitions of the topic; 0 before it is created."""
         topic = self._image.topics.get(self._topic)
         return 0 if topic is None else topic.partition_count
 
     def shard_at(self, index: int) -> CoordinatorShard[M, R]:
-        """The shard of a partition, which may be loading; NOT_COORDINATOR if another broker leads it."""
+        """Return the shard of a partition, which may be loading; raise NOT_COORDINATOR if another broker leads it."""
         shard = self._shards.get(index)
         if shard is not None and not shard.is_gone:
             return shard

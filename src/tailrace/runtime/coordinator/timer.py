@@ -15,7 +15,7 @@ AnyShard = CoordinatorShard[Any, Any]
 
 
 class ShardTimers:
-    """Tells shards when the time has come that their machines have asked for."""
+    """The timers of all shards: each tells the shard's machine when it is due."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class ShardTimers:
         self._alarm_ms: int | None = None
 
     def set(self, shard: AnyShard, timer: Timer) -> None:
-        """Set a timer of a shard's machine, or take it back."""
+        """Set or cancel a timer of a shard's machine."""
         key = shard, timer.key
         if timer.at_ms is None:
             self._deadlines.cancel(key)
@@ -35,12 +35,12 @@ class ShardTimers:
         self._set_alarm()
 
     def stop(self) -> None:
-        """Fire no more."""
+        """Stop firing timers."""
         if self._alarm is not None:
             self._alarm.cancel()
 
     def fire_due(self) -> None:
-        """Do what is due by now."""
+        """Fire the timers that are due."""
         for shard, key in self._deadlines.take_due(self._clock.monotonic_ms()):
             if shard.is_loaded and not shard.is_gone:
                 try:

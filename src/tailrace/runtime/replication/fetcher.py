@@ -67,7 +67,7 @@ _PASSING_MS_MAX = 10_000  # every broker has heard of a change by then, unless s
 
 
 class Asking(NamedTuple):
-    """A fetch that is on its way."""
+    """A fetch that is under way."""
 
     connection: Connection
     reply: asyncio.Task[FetchResponse]
@@ -118,7 +118,7 @@ class ReplicaFetcher:
         return len(self._followed)
 
     def add(self, partition: Partition) -> None:
-        """Fetch for a partition in its leader epoch of now."""
+        """Begin to fetch a partition, in its current leader epoch."""
         followed = Followed(partition)
         key = followed.key
         self._followed[key] = followed
@@ -128,7 +128,7 @@ class ReplicaFetcher:
         self._changed.set()
 
     def remove(self, partition: Partition) -> None:
-        """Fetch for it no more; what is on its way is dropped."""
+        """Stop fetching a partition; an answer that is under way is dropped."""
         key = partition.topic_id, partition.index
         self._followed.pop(key, None)
         self._delayed.pop(key, None)
@@ -137,13 +137,13 @@ class ReplicaFetcher:
         self._session.drop(key)
 
     def wake(self) -> None:
-        """Try at once: the leader may be there again."""
+        """Fetch at once, because the leader may have come back."""
         for followed in self._delayed.values():
             followed.retry_ms = 0
         self._changed.set()
 
     async def run(self) -> None:
-        """Fetch for ever."""
+        """Fetch until the task is cancelled."""
         try:
             while True:
                 try:
@@ -167,7 +167,7 @@ class ReplicaFetcher:
         await self._wait(self._config().replica_fetch_backoff_ms / 1000)
 
     async def _hang_up(self) -> None:
-        """Give up the connection with what was asked on it."""
+        """Close the connection and drop the fetch that is under way on it."""
         self._begin_again()
         asking, self._asking = self._asking, None
         await self._peer.close()
@@ -176,12 +176,12 @@ class ReplicaFetcher:
             await asyncio.gather(asking.reply, return_exceptions=True)
 
     def _begin_again(self) -> None:
-        """Begin another session, in which everything is asked for from where it really is."""
+        """Begin a new session, in which each partition is fetched from its actual log end offset."""
         self._session.reset()
         self._moved.update((key, None) for key in self._followed if key not in self._delayed)
 
     async def _wait(self, timeout_s: float | None) -> None:
-        """Wait for a change, for so long at most."""
+        """Wait for a change, for at most this time."""
         with suppress(TimeoutError):
             # Not asyncio.wait_for: in Python 3.11 it forgets a cancellation that comes together with the change.
             async with asyncio.timeout(timeout_s):
@@ -205,7 +205,7 @@ class ReplicaFetcher:
             await self._apply(asking.connection, response)
 
     def _is_due(self, followed: Followed, now_ms: float) -> bool:
-        """Whether to fetch for a partition again; one that is throttled waits on while the rate is exceeded."""
+        """Whether to fetch a delayed partition again; a throttled one is delayed further while the rate is exceeded."""
         if followed.retry_ms > now_ms:
             return False
         if followed.is_throttled and self._throttle.is_exceeded and self._throttle.applies_to(followed.partition):
@@ -217,7 +217,7 @@ class ReplicaFetcher:
     # --- ask
 
     def _ask(self, connection: Connection) -> Asking:
-        """Ask for what has moved, and for everything else that the session knows."""
+        """Send the next fetch: it names the partitions that have moved, and the session knows the others."""
         self._changed.clear()
         if self._shortened:
             known = (key for key in self._shortened if key in self._followed and key not in self._delayed)
@@ -239,7 +239,7 @@ class ReplicaFetcher:
         return self._asking
 
     async def _answer(self, asking: Asking) -> FetchResponse | None:
-        """The leader's answer; None if there are more partitions to ask for before it came."""
+        """Wait for the leader's answer; return None if partitions were added before it came."""
         changed = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait((asking.reply, changed), return_when=asyncio.FIRST_COMPLETED)
@@ -289,7 +289,7 @@ class ReplicaFetcher:
             await self._take_all(later)
 
     def _counting(self, response: FetchResponse) -> Iterator[tuple[Followed, FetchResponsePartition]]:
-        """The answers that count; since a partition was asked for, the image may have said something else."""
+        """Return the answers that still count: the role of a partition may have changed since the fetch was sent."""
         for topic in response.responses:
             for answer in topic.partitions:
                 key = topic.topic_id, answer.partition_index
@@ -300,7 +300,7 @@ class ReplicaFetcher:
                     yield followed, answer
 
     def _find_ahead(self, followed: Followed, answer: FetchResponsePartition) -> list[tuple[int, BatchHeader]] | None:
-        """The batches that came, if the next may be asked for before they are appended."""
+        """Return the batches of an answer if the next fetch may be sent before they are appended."""
         partition = followed.partition
         if (
             not answer.records
@@ -334,7 +334,7 @@ class ReplicaFetcher:
             await self._flush(delivery.followed)
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Whether what came still counts: others had their turn since, and may have taken the partition away."""
+        """Whether an answer still counts: the partition may have been removed while another task ran."""
         known = self._followed.get(followed.key)
         if known is followed and followed.is_current:
             return True
@@ -342,7 +342,7 @@ class ReplicaFetcher:
         return False
 
     def _take(self, delivery: Delivery) -> int:
-        """Do what an answer without an error wants; how many bytes were appended."""
+        """Apply an answer without an error, and return how many bytes were appended."""
         followed, answer, batches = delivery
         partition = followed.partition
         try:
@@ -401,7 +401,7 @@ class ReplicaFetcher:
         self._put_off(followed, now_ms + self._config().replica_fetch_backoff_ms)
 
     def _put_off(self, followed: Followed, until_ms: float) -> None:
-        """Ask for a partition no more before then."""
+        """Do not fetch a partition before this time."""
         followed.retry_ms = until_ms
         key = followed.key
         if self._followed.get(key) is followed:
@@ -410,7 +410,7 @@ class ReplicaFetcher:
             self._session.drop(key)
 
     async def _reset(self, connection: Connection, followed: Followed) -> None:
-        """The leader has nothing at the end of this log: begin or end where it does."""
+        """Truncate the log or restart it at another offset, because the leader's log does not hold this log's end."""
         partition = followed.partition
         latest = await ask_offset(connection, self._broker_id, followed, LATEST)
         earliest = await ask_offset(connection, self._broker_id, followed, EARLIEST)
@@ -425,7 +425,7 @@ class ReplicaFetcher:
             partition.truncate_to(reset.offset, is_full=reset.is_full)
 
     async def _flush(self, followed: Followed) -> None:
-        """Force to disk what flush.messages wants there, before the next fetch acknowledges it."""
+        """Flush the log as `flush.messages` requires, before the next fetch acknowledges the records."""
         partition = followed.partition
         if not partition.log.is_flush_wanted or partition.is_retired:
             return

@@ -59,7 +59,7 @@ class Followed:
         self.failed_since_ms, self.is_told = None, False
 
     def expect(self, position: Position) -> None:
-        """Start the next fetch there, because the records before it have arrived and are being appended."""
+        """Start the next fetch at this offset, because the records before it have arrived and are being appended."""
         self._ahead = position
 
     def want(self) -> Wanted:

@@ -24,7 +24,7 @@ class FollowerWatch:
         self._wait: FetchWait | None = None
 
     def begin(self, now_ms: int, named: Iterable[Key], forgotten: Iterable[Key]) -> None:
-        """Note a new fetch."""
+        """Begin the answer to a new fetch."""
         self.fetched_ms = now_ms
         for key in forgotten:
             self._leave(key)

@@ -182,7 +182,7 @@ class Replicas:
             log.exception("a change of topic %s could not be carried out", name)
 
     async def reconcile(self, name: str) -> None:
-        """Make the partitions of one topic what the image says they are."""
+        """Create, remove and update the partitions of one topic as the image says."""
         topic = self._image.topics.get(name)
         here = self._topics.get(name, {})
         if here and (topic is None or next(iter(here.values())).topic_id != topic.topic_id):

@@ -15,7 +15,7 @@ from tailrace.protocol.errors import ApiError, ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a replica is in one state of its partition; before the image has told, a follower of no leader."""
+    """The role of a replica in one state of its partition; before the image names a leader, a follower of none."""
 
     leader_id: int = NO_BROKER
     leader_epoch: int = NO_EPOCH

@@ -14,7 +14,7 @@ from tailrace.runtime.partition import Partition
 from tailrace.runtime.replication.replicas import Replicas
 
 Written = Callable[[ErrorCode], None]
-"""Hears what has become of a marker, at once or later."""
+"""Called with the outcome of a marker, at once or later."""
 
 
 class MarkerWriter:

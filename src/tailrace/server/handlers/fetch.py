@@ -78,7 +78,7 @@ async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
 
 
 async def _serve_consumer(ctx: RequestContext, request: FetchRequest, context: FetchContext) -> list[Read]:
-    """Return what a consumer is told: of the partitions of its session those that have news."""
+    """Return the reads for the reply to a consumer: in an incremental session those with news."""
     locate = partial(locate_all, ctx, request, context.partitions, partial(_locate, ctx, request))
     reads = locate()
     if reads:

@@ -25,7 +25,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 class Read:
-    """What was found for one partition."""
+    """What a fetch reads from one partition, and the part of the reply about it."""
 
     __slots__ = ("asked", "partition", "range", "reply")
 
@@ -49,7 +49,7 @@ class Read:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the reader must hear of it at once."""
+        """Whether the reader must be told at once, without a long poll."""
         reply = self.reply
         return reply.error_code != 0 or reply.diverging_epoch is not None or reply.preferred_read_replica >= 0
 
@@ -64,7 +64,7 @@ class Read:
         )
 
     def told(self) -> None:
-        """Have the session remember what the reply tells."""
+        """Let the session remember what the reply says."""
         self.asked.told(self.reply.error_code, self.reply.high_watermark, self.reply.log_start_offset)
 
 
@@ -124,7 +124,7 @@ def select_named(context: FetchContext, reads: list[Read]) -> list[Read]:
 
 
 async def read_all(ctx: RequestContext, reads: Sequence[Read]) -> None:
-    """Read what was found; what is not in the page cache in a worker thread."""
+    """Read the located ranges; a worker thread reads those that are not in the page cache."""
     cold = [read for read in reads if read.range.size_bytes and not _read_cached(read)]
     if cold:
         await asyncio.get_running_loop().run_in_executor(ctx.broker.worker, _read_from_disk, cold)
@@ -147,7 +147,7 @@ def _read_from_disk(reads: Sequence[Read]) -> None:
 
 
 def by_topic(ctx: RequestContext, reads: Sequence[Read]) -> list[FetchResponseTopic]:
-    """The reads as a reply names them."""
+    """Return the parts of the reply, grouped by topic."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics: dict[object, FetchResponseTopic] = {}
     for read in reads:
@@ -161,7 +161,7 @@ def by_topic(ctx: RequestContext, reads: Sequence[Read]) -> list[FetchResponseTo
 
 
 def topic_partition(ctx: RequestContext, key: Key) -> tuple[str, int]:
-    """The name of a topic that a reader spells by its name or by its id, and the partition."""
+    """Return the topic name and the partition of a key, whose topic may be given by name or by id."""
     topic, index = key
     if isinstance(topic, UUID):
         known = ctx.broker.image.topics_by_id.get(topic)
@@ -172,7 +172,7 @@ def topic_partition(ctx: RequestContext, key: Key) -> tuple[str, int]:
 
 
 def reply_bytes_max(ctx: RequestContext, request: FetchRequest) -> int:
-    """How many bytes of records may be in a reply, beyond its first batch."""
+    """Return how many bytes of records a reply may hold; its first batch may be larger."""
     size_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes, ctx.connection.reply_bytes_max)
     return size_bytes if ctx.quota is None else min(size_bytes, ctx.quota.fetch_bytes_max())
 

@@ -1,4 +1,4 @@
-"""What is special about the fetches of followers, and about consumers that a follower may serve."""
+"""The fetches of followers, and those of consumers that a follower may serve."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -27,11 +27,11 @@ FIRST_VERSION_WITH_RACK = 11  # KIP-392
 
 
 class NotAFollower(ApiError):
-    """The client of a fetch says that it is a follower, and may not be one."""
+    """The client of a fetch claims to be a follower without the right to be one."""
 
 
 class Follower:
-    """The broker that a fetch comes from; its lane is the one of its fetchers that asks."""
+    """The broker that a fetch comes from; its lane says which of its fetchers sent it."""
 
     __slots__ = ("broker_epoch", "broker_id", "lane")
 
@@ -53,7 +53,7 @@ class Follower:
             )
 
     def locate(self, ctx: RequestContext, read: Read, left_bytes: int, nothing_yet: bool) -> None:
-        """Find what the follower has not got yet, committed or not, or where its log is another one."""
+        """Locate the batches that the follower lacks, committed or not, or the offset at which its log diverges."""
         wanted: FetchRequestPartition = read.asked.wanted
         partition = read.partition = ctx.broker.replicas.get(*topic_partition(ctx, read.asked.key))
         self.check(partition, wanted)
@@ -62,7 +62,7 @@ class Follower:
         if wanted.last_fetched_epoch >= 0 and diverges(partition, wanted, reply):
             return
         if ctx.broker.leader_throttle.is_exceeded and self._is_throttled(ctx, partition):
-            return  # it stays among what has news, and its turn comes
+            return  # it keeps its news, and a later reply has them
         limit = min(wanted.partition_max_bytes, left_bytes)
         read.range = storage.locate(wanted.fetch_offset, limit, storage.log_end_offset, nothing_yet)
 
@@ -70,13 +70,13 @@ class Follower:
         return self.broker_id not in partition.isr and ctx.broker.leader_throttle.applies_to(partition)
 
     def pay(self, ctx: RequestContext, reads: Sequence[Read]) -> None:
-        """Count what is sent to a follower that is held back."""
+        """Count the bytes that are sent to a throttled follower."""
         for read in reads:
             if read.range.size_bytes and read.partition is not None and self._is_throttled(ctx, read.partition):
                 ctx.broker.leader_throttle.take(read.range.size_bytes)
 
     def note(self, reads: Sequence[Read], watch: FollowerWatch) -> None:
-        """Believe the follower what it has, where its log agrees with this one; it hears what is committed by that."""
+        """Note what the follower has, if its log agrees with this one, and reply with the new high watermark."""
         for read in reads:
             partition, wanted = read.partition, read.asked.wanted
             if read.is_urgent or partition is None or partition.leadership is None:
@@ -88,10 +88,10 @@ class Follower:
 
 
 def follower_of(ctx: RequestContext, request: FetchRequest) -> Follower | None:
-    """The follower that a fetch comes from, None for a consumer; refuses a broker of an earlier life.
+    """Return the follower that a fetch comes from, or None for a consumer.
 
-    Followers say in which life of theirs they ask (KIP-903), and an earlier one is refused. One that this broker
-    has not heard of yet is served, but is in no ISR before it has.
+    A follower sends its broker epoch (KIP-903); an older epoch than the registered one is rejected. A newer epoch is
+    served, but the follower joins an ISR only when this broker knows the epoch, too.
     """
     state = request.replica_state
     broker_id, epoch = (request.replica_id, NO_EPOCH) if state is None else (state.replica_id, state.replica_epoch)
@@ -114,7 +114,7 @@ async def serve_follower(
     named: Sequence[Key],
     forgotten: Sequence[Key],
 ) -> list[Read]:
-    """What a follower is told: of the partitions of its session those that have news."""
+    """Return the reads for the reply to a follower: those partitions of its session that have news."""
     session = context.session
     watch = session.attached if session is not None and isinstance(session.attached, FollowerWatch) else FollowerWatch()
     if session is not None:
@@ -154,7 +154,7 @@ def _look(
 
 
 def _leave_out_rest(read: Read) -> None:
-    """Leave out a batch at the end that is not whole. The follower would throw it away, and it may be large."""
+    """Leave out an incomplete batch at the end, which may be large: the follower would drop it."""
     data = read.reply.records
     if data and not isinstance(data, list):
         whole_bytes = whole_batch_bytes(data)
@@ -164,7 +164,7 @@ def _leave_out_rest(read: Read) -> None:
 
 
 def _is_told(read: Read) -> bool:
-    """Whether nothing is left to tell; what did not fit into a reply is looked at again with the next."""
+    """Whether the reply says everything; a partition that did not fit is looked at again for the next reply."""
     if read.is_urgent or read.range.size_bytes or read.partition is None:
         return True  # the follower comes back with another position
     return bool(read.asked.wanted.fetch_offset >= read.partition.log.log_end_offset)
@@ -187,7 +187,7 @@ def check_consumer(ctx: RequestContext, partition: Partition, wanted: FetchReque
 def nearer_replica(
     ctx: RequestContext, request: FetchRequest, partition: Partition, wanted: FetchRequestPartition
 ) -> int | None:
-    """The follower that a consumer should ask instead of this leader, if there is one."""
+    """Return the follower that a consumer should fetch from instead of this leader; None if there is none."""
     leadership, config = partition.leadership, ctx.broker.config
     if not request.rack_id or leadership is None or config.replica_selector_class != RACK_AWARE_SELECTOR:
         return None
