@@ -146,8 +146,7 @@ def test_the_command_says_what_is_wrong_in_one_line(
     command += ["--bootstrap-server", broker.bootstrap_servers]
     shown = subprocess.run(command, cwd=CHECKOUT / "src", capture_output=True, text=True, check=False)
     assert shown.returncode == 1
-    # The first line is of Java, about a module that Spark uses.
-    lines = [line for line in shown.stderr.splitlines() if not line.startswith("WARNING: Using incubator modules")]
+    lines = shown.stderr.splitlines()
     assert len(lines) == 1, lines
     assert lines[0].startswith("tailrace: flow large: pipe.yaml:7: A column")
 
