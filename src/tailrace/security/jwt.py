@@ -36,11 +36,16 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES384": ("EC", "P-384"),
     "ES512": ("EC", "P-521"),
     "Ed25519": ("OKP", "Ed25519"),
+    "EdDSA": ("OKP", "Ed25519"),
 }
 """The algorithms with a public key, and the type and curve of their keys.
 
-`none` is not among them, nor is HMAC: its key would have to be in the document, where it is no secret.
+`EdDSA` is the older name of `Ed25519` (RFC 8037), which issuers still use; a key with one of the names checks tokens
+with either. `none` is not among the algorithms, nor is HMAC: its key would have to be in the document, where it is no
+secret.
 """
+
+_OLD_NAMES: Final[Mapping[str, str]] = {"EdDSA": "Ed25519"}
 
 
 class _Registry(JWSRegistry):
@@ -48,6 +53,10 @@ class _Registry(JWSRegistry):
 
     max_header_length = JWT_HEADER_BYTES_MAX
     max_payload_length = OAUTH_MESSAGE_BYTES_MAX
+
+    def get_alg(self, name: str) -> Any:
+        """Return an algorithm by either name; the library warns of an old one at each token."""
+        return super().get_alg(_present_name(name))
 
 
 _REGISTRY: Final = _Registry(algorithms=list(_ALGORITHMS), strict_check_header=False)
@@ -82,10 +91,11 @@ class KeySet:
     def keys_for(self, algorithm: str, key_id: str | None) -> Sequence[Key]:
         """Return the keys that may have signed a token with this header; without a key id, all of the type."""
         kind, curve = _ALGORITHMS[algorithm]
+        wanted = (None, _present_name(algorithm))
         return [
             key
             for known_id, only, key in self._keys
-            if (key_id is None or known_id == key_id) and only in (None, algorithm) and key.key_type == kind
+            if (key_id is None or known_id == key_id) and only in wanted and key.key_type == kind
             if curve is None or key.get("crv") == curve
         ]
 
@@ -165,9 +175,13 @@ def _import(entry: Any) -> tuple[str | None, str | None, Key]:
     key_id, algorithm = entry.get("kid"), entry.get("alg")
     return (
         key_id if isinstance(key_id, str) else None,
-        algorithm if isinstance(algorithm, str) else None,
+        _present_name(algorithm) if isinstance(algorithm, str) else None,
         kind.import_key(public),
     )
+
+
+def _present_name(algorithm: str) -> str:
+    return _OLD_NAMES.get(algorithm, algorithm)
 
 
 def _bits(modulus: str) -> int:

@@ -84,6 +84,26 @@ def test_a_good_token(key: Any, header: dict[str, Any]) -> None:
     assert check_jwt(token, KEYS, RULES, NOW_S) == expected
 
 
+def sign_on_a_curve(key: Any, algorithm: str) -> str:
+    """Sign without the library, which warns of the older name."""
+    signed = f"{part({'alg': algorithm, 'kid': 'ed'})}.{part(CLAIMS)}"
+    return f"{signed}.{part(key.get_op_key('sign').sign(signed.encode()))}"
+
+
+@pytest.mark.parametrize("of_key", [{}, {"alg": "EdDSA"}, {"alg": "Ed25519"}])
+@pytest.mark.parametrize("of_token", ["EdDSA", "Ed25519"])
+def test_both_names_of_the_algorithm_of_edwards_curves(of_key: dict[str, str], of_token: str) -> None:
+    """Keycloak and others sign with `EdDSA`, whose tokens were refused: only its new name was known."""
+    keys = KeySet(document(public(ED, kid="ed", **of_key)))
+    assert check_jwt(sign_on_a_curve(ED, of_token), keys, RULES, NOW_S).principal == "alice"
+
+
+def test_the_older_name_is_of_one_curve() -> None:
+    curve = OKPKey.generate_key("Ed448")
+    keys = KeySet(document(public(curve, kid="ed"), public(RSA, kid="rsa")))
+    assert refused(sign_on_a_curve(curve, "EdDSA"), keys=keys).unknown_key_id == "ed"
+
+
 # --- signatures
 
 
@@ -99,7 +119,7 @@ def test_a_changed_token(place: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["none", "None", "NONE", "", "HS256", "HS512", "EdDSA", "RS1", "ES256K", None, 7, ["RS256"]]
+    "algorithm", ["none", "None", "NONE", "", "HS256", "HS512", "Ed448", "RS1", "ES256K", None, 7, ["RS256"]]
 )
 def test_algorithms_that_are_not_allowed(algorithm: object) -> None:
     for signature in ("", "AAAA"):
