@@ -24,6 +24,7 @@ T = TypeVar("T")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _COMMA = re.compile(r"\s*,\s*")
+_URL_USER = re.compile(r"//[^\s,]*@")
 
 
 class OptionType(IntEnum):
@@ -120,8 +121,13 @@ class Option(Generic[T]):
         return value
 
     def _error(self, text: str, complaint: str) -> ConfigError:
-        shown = "" if self.sensitive else f" {text.strip()!r}"
+        shown = "" if self.sensitive else f" {_without_user(text.strip())!r}"
         return ConfigError(self.name, f"Invalid value{shown} for {self.name}: {complaint}")
+
+
+def _without_user(text: str) -> str:
+    """Return a value without the users and passwords of URLs in it."""
+    return _URL_USER.sub("//…@", text)
 
 
 def render_value(value: object) -> str | None:

@@ -1,5 +1,7 @@
 """Broker options of SASL: the mechanisms by which clients log in, and how their credentials are checked."""
 
+import re
+
 from tailrace.config.check import Check, at_least
 from tailrace.config.declaration import (
     boolean,
@@ -29,8 +31,11 @@ _MECHANISM: Check[str] = Check(
     f"one of {', '.join(MECHANISMS)}", lambda name: name in MECHANISMS, lambda name: _refusal((name,))
 )
 
+_URL_USER = re.compile(r"https?://[^/?#]*@")
 _URL: Check[str] = Check(
-    "a URL with https, http or file", lambda url: url.startswith(("https://", "http://", "file:/"))
+    "a URL with https, http or file",
+    lambda url: url.startswith(("https://", "http://", "file:/")) and not _URL_USER.match(url),
+    lambda url: "it must not contain a user, whom DescribeConfigs would show" if _URL_USER.match(url) else None,
 )
 
 

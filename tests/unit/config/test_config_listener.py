@@ -90,6 +90,16 @@ def test_kerberos_is_refused_by_name() -> None:
     assert "GSSAPI (Kerberos) is not supported" in refusal(sasl_kerberos_service_name="kafka").message
 
 
+@pytest.mark.parametrize("name", ["jwks.endpoint.url", "token.endpoint.url"])
+def test_urls_of_oauth_have_no_users(name: str) -> None:
+    """Python's HTTP client does not use them, and DescribeConfigs would show the password."""
+    option = f"sasl.oauthbearer.{name}"
+    with pytest.raises(ConfigError, match="must not contain a user") as refused:
+        BrokerConfig({option: "https://bob:secret@id.example/x"})
+    assert "secret" not in refused.value.message
+    BrokerConfig({option: "https://id.example/x?mail=bob@example.com"})
+
+
 # --- options of one listener
 
 TWO = {"listeners": "INSIDE://:1,OUTSIDE://:2", "listener.security.protocol.map": "INSIDE:SASL_SSL,OUTSIDE:SASL_SSL"}

@@ -35,6 +35,14 @@ def test_other_texts_are_not_registries(url: str) -> None:
         BrokerConfig({URL: f"http://one.example,{url}"})
 
 
+@pytest.mark.parametrize("secret", ["secret", "sec/ret", "sec@ret"])
+def test_the_error_for_a_url_does_not_show_its_password(secret: str) -> None:
+    """Brokers printed the whole value, and AlterConfigs returned it."""
+    with pytest.raises(ConfigError, match="must be a list of URLs") as refused:
+        BrokerConfig({URL: f"http://one.example:8081,http://user:{secret}@two.example"})
+    assert (secret in refused.value.message, "two.example" in refused.value.message) == (False, True)
+
+
 def test_the_password_is_not_shown() -> None:
     config = BrokerConfig({"confluent.basic.auth.user.info": CREDENTIALS})
     assert config.confluent_basic_auth_user_info == CREDENTIALS
