@@ -36,8 +36,11 @@ from tailrace.server.quota.step_timer import StepTimer
 
 Encode = Callable[[Message], list[Buffer]]
 
-EXEMPT = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.WRITE_TXN_MARKERS, ApiKey.ENVELOPE})
-"""APIs of clients that have no principal yet, and APIs that only brokers use."""
+EXEMPT = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""APIs of clients that have no principal yet."""
+
+OF_BROKERS = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.ENVELOPE})
+"""APIs that brokers use. They count for a client that may not act as a broker, as in Kafka."""
 
 
 class QuotaEdge:
@@ -99,9 +102,8 @@ class QuotaEdge:
         header = context.header
         if header.api_key in EXEMPT:
             return None
-        if getattr(request, "replica_id", -1) >= 0 and context.is_allowed(
-            Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, is_probe=True
-        ):
+        seems_broker = header.api_key in OF_BROKERS or getattr(request, "replica_id", -1) >= 0
+        if seems_broker and context.is_allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, is_probe=True):
             return None
         return self.quota_of(context)
 

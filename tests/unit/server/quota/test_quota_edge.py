@@ -11,6 +11,7 @@ from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_r
 from tailrace.machines.quota.entity import DEFAULT, QuotaEntity
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.frame import decode_response, encode_request
+from tailrace.protocol.message import Message
 from tailrace.protocol.messages.envelope import EnvelopeRequest
 from tailrace.protocol.messages.fetch import FetchRequestReplicaState
 from tailrace.protocol.messages.metadata import MetadataRequest
@@ -24,6 +25,7 @@ from tailrace.protocol.messages.topic import (
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
 )
+from tailrace.protocol.messages.transaction_marker import WriteTxnMarkersRequest
 from tailrace.protocol.principal import encode_principal
 from tailrace.server.context import RequestContext
 from tailrace.server.quota.edge import QuotaEdge
@@ -227,6 +229,23 @@ async def test_a_client_that_claims_to_be_a_broker_is_not_exempt(monkeypatch: py
         assert [(await client.ask(request)).throttle_time_ms for _ in range(2)] == [0, 0]
         monkeypatch.setattr(RequestContext, "is_allowed", lambda *_, **__: False)
         assert [(await client.ask(request)).throttle_time_ms > 0 for _ in range(2)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "request_", [WriteTxnMarkersRequest(markers=[]), EnvelopeRequest()], ids=["markers", "envelope"]
+)
+async def test_an_api_of_brokers_is_not_exempt_for_other_clients(
+    request_: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client without any right sent such requests as fast and as large as it liked, whatever its quota."""
+    async with limited(request_percentage=0.001) as client:
+        for _ in range(2):
+            await client.ask(request_)
+        assert client.line.pauses == []
+        monkeypatch.setattr(RequestContext, "is_allowed", lambda *_, **__: False)
+        for _ in range(2):
+            await client.ask(request_)
+        assert len(client.line.pauses) == 2
 
 
 # --- request time
