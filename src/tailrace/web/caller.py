@@ -51,8 +51,10 @@ class Everything(Container[str]):
 class Unjudged:
     """A caller that may do everything."""
 
-    principal = "User:ANONYMOUS"
     is_judged = False
+
+    def __init__(self, user: str = "ANONYMOUS") -> None:
+        self.principal = f"User:{user}"
 
     async def allowed(self, operation: Operation, resource: Resource, names: Collection[str]) -> Container[str]:
         """Allow everything."""

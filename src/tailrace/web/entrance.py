@@ -19,7 +19,7 @@ def make_door(users: Users | None, client: Mapping[str, str] | None, service: st
     """
     if client is not None:
         return ClusterDoor(client, ServiceAudit(service))
-    return Door() if users is None else FileDoor(users)
+    return Door() if users is None else FileDoor(users, ServiceAudit(service))
 
 
 def warn_of_open_passwords(door: Door, host: str, scheme: str) -> None:

@@ -87,13 +87,13 @@ RULES: dict[tuple[str, str], Rule] = {
 
 async def enforce(request: Request) -> None:
     """Raise `ConnectError` if the caller does not have the right that the route of a request needs."""
+    rule = RULES.get((request.method, request.scope["route"].path))
+    if rule is not None and rule.is_change:
+        request.scope[CHANGE] = request.scope["path"]
     if not caller_of(request).is_judged:
         return
-    rule = RULES.get((request.method, request.scope["route"].path))
     if rule is None:
         raise _denied(request, Need(Operation.ALL, Resource.CLUSTER, CLUSTER_NAME))
-    if rule.is_change:
-        request.scope[CHANGE] = request.scope["path"]
     if rule.about is About.CONNECTOR:
         await require(request, rule.operation, read_name(request.path_params["connector"]))
     elif rule.about is About.CLUSTER:
