@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from tailrace.base.limits import HTTP_CONNECTIONS_MAX
+from tailrace.web.certificate import make_service_tls
 
 _BACKLOG = 1_024
 _STOP_PATIENCE_S = 10
@@ -31,11 +32,11 @@ class HttpServer:
     """Serves an application, which is started and stopped with it. The address is known before it serves."""
 
     def __init__(self, host: str, port: int, *, certificate: Path | None = None, key: Path | None = None) -> None:
+        """Raise `ConfigError` if the certificate or its key cannot be used."""
+        self._tls = None if certificate is None or key is None else make_service_tls(certificate, key)
         self._listening = listen(host, port)
         self.port: int = self._listening.getsockname()[1]
-        self.scheme = "http" if certificate is None else "https"
-        self._certificate = certificate
-        self._key = key
+        self.scheme = "http" if self._tls is None else "https"
         self._http: _Uvicorn | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -86,7 +87,7 @@ class HttpServer:
             await asyncio.gather(watching, *others, return_exceptions=True)
 
     def _config(self, app: FastAPI) -> uvicorn.Config:
-        return uvicorn.Config(
+        config = uvicorn.Config(
             app,
             log_config=None,
             log_level="warning",
@@ -94,9 +95,11 @@ class HttpServer:
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=_STOP_PATIENCE_S,
-            ssl_certfile=self._certificate,
-            ssl_keyfile=self._key,
         )
+        config.load()
+        # A context of uvicorn's own would keep its first certificate, and in some releases allow old suites only.
+        config.ssl = self._tls
+        return config
 
     async def _trim(self) -> None:
         """Close the oldest connections while there are too many: idle ones at once, and others after their answer.
