@@ -9,7 +9,7 @@ from pathlib import Path
 from tailrace.connect.http.app import make_app
 from tailrace.connect.service import ConnectService, ServiceOptions
 from tailrace.web.auth import Users
-from tailrace.web.entrance import make_door, warn_of_open_passwords
+from tailrace.web.entrance import make_door, warn_of_exposure
 from tailrace.web.server import HttpServer
 
 
@@ -33,7 +33,7 @@ class ConnectServer:
     def __init__(self, options: ServiceOptions, listening: Listening) -> None:
         door = make_door(listening.users, options.client if listening.has_cluster_users else None, "connect")
         self._http = HttpServer(listening.host, listening.port, certificate=listening.certificate, key=listening.key)
-        warn_of_open_passwords(door, listening.host, self._http.scheme)
+        warn_of_exposure(door, listening.host, self._http.scheme)
         host = f"[{listening.advertised_host}]" if ":" in listening.advertised_host else listening.advertised_host
         address = f"{host}:{self._http.port}"
         self.url = f"{self._http.scheme}://{address}"

@@ -14,7 +14,7 @@ from tailrace.registry.service import Registry
 from tailrace.security.tls.context import make_client_context
 from tailrace.security.tls.store import Stores
 from tailrace.web.auth import Users
-from tailrace.web.entrance import make_door, warn_of_open_passwords
+from tailrace.web.entrance import make_door, warn_of_exposure
 from tailrace.web.server import HttpServer
 
 
@@ -49,7 +49,7 @@ class RegistryServer:
         client = {**options.client, "bootstrap.servers": options.bootstrap}
         door = make_door(options.users, client if options.has_cluster_users else None, "registry")
         self._http = HttpServer(options.host, options.port, certificate=options.certificate, key=options.key)
-        warn_of_open_passwords(door, options.host, self._http.scheme)
+        warn_of_exposure(door, options.host, self._http.scheme)
         member = Member(options.advertised_host, self._http.port, self._http.scheme, can_lead=options.can_lead)
         self.registry = Registry(
             options.bootstrap,

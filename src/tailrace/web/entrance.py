@@ -22,9 +22,13 @@ def make_door(users: Users | None, client: Mapping[str, str] | None, service: st
     return Door() if users is None else FileDoor(users, ServiceAudit(service))
 
 
-def warn_of_open_passwords(door: Door, host: str, scheme: str) -> None:
-    """Log a warning if callers send passwords without encryption to an address that other machines can reach."""
-    if door.schemes and scheme == "http" and not _is_loopback(host):
+def warn_of_exposure(door: Door, host: str, scheme: str) -> None:
+    """Log a warning if other machines can reach a service without a login, or read the passwords of its callers."""
+    if _is_loopback(host):
+        return
+    if not door.schemes:
+        _log.warning("every client that can reach %s may do everything: use --users or --cluster-users", host)
+    elif scheme == "http":
         _log.warning("callers send their passwords to %s without encryption: use --certificate and --key", host)
 
 

@@ -5,7 +5,7 @@ from tests.logged import logged
 
 from tailrace.web.caller import Refusal
 from tailrace.web.door import Door
-from tailrace.web.entrance import make_door, warn_of_open_passwords
+from tailrace.web.entrance import make_door, warn_of_exposure
 
 
 async def test_without_options_every_caller_may_do_everything() -> None:
@@ -24,20 +24,24 @@ async def test_users_of_a_file_need_their_password(header: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "host", "scheme", "is_warned"),
+    ("users", "host", "scheme", "warning"),
     [
-        ({"ann": "secret"}, "0.0.0.0", "http", True),
-        ({"ann": "secret"}, "registry.example", "http", True),
-        ({"ann": "secret"}, "0.0.0.0", "https", False),
-        ({"ann": "secret"}, "127.0.0.1", "http", False),
-        ({"ann": "secret"}, "::1", "http", False),
-        ({"ann": "secret"}, "localhost", "http", False),
-        (None, "0.0.0.0", "http", False),
+        ({"ann": "secret"}, "0.0.0.0", "http", "without encryption"),
+        ({"ann": "secret"}, "registry.example", "http", "without encryption"),
+        ({"ann": "secret"}, "0.0.0.0", "https", ""),
+        ({"ann": "secret"}, "127.0.0.1", "http", ""),
+        ({"ann": "secret"}, "::1", "http", ""),
+        ({"ann": "secret"}, "localhost", "http", ""),
+        (None, "0.0.0.0", "http", "every client that can reach 0.0.0.0 may do everything"),
+        (None, "::", "https", "every client that can reach :: may do everything"),
+        (None, "127.0.0.1", "http", ""),
     ],
 )
-def test_passwords_that_the_network_can_read_are_warned_of(
-    users: dict[str, str] | None, host: str, scheme: str, is_warned: bool, caplog: pytest.LogCaptureFixture
+def test_what_other_machines_could_do_is_warned_of(
+    users: dict[str, str] | None, host: str, scheme: str, warning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A service that admits every client said nothing, also if other machines could reach it."""
     door: Door = make_door(users, None, "registry")
-    warn_of_open_passwords(door, host, scheme)
-    assert ("without encryption" in logged(caplog)) is is_warned
+    warn_of_exposure(door, host, scheme)
+    assert warning in logged(caplog)
+    assert len(caplog.records) == bool(warning)

@@ -71,6 +71,11 @@ class ListenerGuard:
         return self.has_login or (self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED)
 
     @property
+    def has_bare_passwords(self) -> bool:
+        """Whether clients may send their passwords without encryption."""
+        return self.tls is None and self.has_login and "PLAIN" in self.mechanisms.names
+
+    @property
     def mechanisms(self) -> Mechanisms:
         """The mechanisms of a listener with SASL."""
         invariant(self._mechanisms is not None, "only a listener with SASL has mechanisms")

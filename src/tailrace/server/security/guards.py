@@ -27,8 +27,13 @@ class Guards:
     def open(self, endpoint: Endpoint) -> None:
         """Guard a listener from now on, or raise `ConfigError`."""
         self._posts[endpoint.name] = _Post(ListenerGuard(endpoint, self._broker))
-        if not self[endpoint.name].is_authenticating and not endpoint.is_loopback:
+        guard = self[endpoint.name]
+        if endpoint.is_loopback:
+            return
+        if not guard.is_authenticating:
             log.warning("listener %s accepts clients without authentication, and other machines can reach it", endpoint)
+        elif guard.has_bare_passwords:
+            log.warning("listener %s takes passwords by PLAIN without TLS, and other machines can reach it", endpoint)
 
     def __getitem__(self, listener_name: str) -> ListenerGuard:
         return self._posts[listener_name].guard

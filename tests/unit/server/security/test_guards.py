@@ -93,6 +93,19 @@ async def test_a_listener_with_tls_that_requires_no_certificate_gets_the_warning
         assert ("accepts clients without authentication" in logged(caplog)) is is_told
 
 
+@pytest.mark.parametrize(
+    ("host", "mechanisms", "is_told"),
+    [("10.0.0.1", "PLAIN,SCRAM-SHA-256", True), ("10.0.0.1", "SCRAM-SHA-256", False), ("127.0.0.1", "PLAIN", False)],
+)
+async def test_passwords_without_encryption_get_a_warning(
+    host: str, mechanisms: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"listeners": f"SASL_PLAINTEXT://{host}:0", "sasl_enabled_mechanisms": mechanisms}
+    async with guarded(**options, sasl_jaas_config=f'{PLAIN} required user_alice="secret";'):
+        assert ("takes passwords by PLAIN without TLS, and other machines can reach it" in logged(caplog)) is is_told
+        assert "without authentication" not in logged(caplog)
+
+
 # --- users of SCRAM
 
 
