@@ -18,11 +18,27 @@ from confluent_kafka.schema_registry import (
     SchemaRegistryClient,
     ServerConfig,
 )
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.avro import (
+    AsyncAvroDeserializer,
+    AsyncAvroSerializer,
+    AvroDeserializer,
+    AvroSerializer,
+)
 from confluent_kafka.schema_registry.error import SchemaRegistryError
-from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.json_schema import (
+    AsyncJSONDeserializer,
+    AsyncJSONSerializer,
+    JSONDeserializer,
+    JSONSerializer,
+)
+from confluent_kafka.schema_registry.protobuf import (
+    AsyncProtobufDeserializer,
+    AsyncProtobufSerializer,
+    ProtobufDeserializer,
+    ProtobufSerializer,
+)
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.type import money_pb2, postal_address_pb2  # type: ignore[import-untyped]
 
 from tailrace.schema import AvroCodec, JsonCodec, ProtobufCodec, Registry
@@ -110,6 +126,61 @@ def test_protobuf(theirs: SchemaRegistryClient, ours: Registry, topic: str, mess
     assert ours.versions(f"{topic}-value") == [1]
 
 
+def make_message() -> Any:
+    """Return a message that is not among those that confluent-kafka has in its pool from the start."""
+    file = descriptor_pb2.FileDescriptorProto(name="view.proto", package="shop", syntax="proto3")
+    field = descriptor_pb2.FieldDescriptorProto
+    file.message_type.add(name="View").field.add(
+        name="user", number=1, type=field.TYPE_INT64, label=field.LABEL_OPTIONAL, json_name="user"
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.View"))
+
+
+VIEW = make_message()
+ASYNC_CASES = [
+    (
+        lambda client: AsyncAvroSerializer(client, AVRO),
+        AsyncAvroDeserializer,
+        lambda registry, topic: AvroCodec(registry, topic, schema=AVRO),
+        {"user": 1, "page": "a", "tags": {"x": 0.5}},
+    ),
+    (
+        lambda client: AsyncJSONSerializer(JSON, client),
+        lambda client: AsyncJSONDeserializer(JSON, schema_registry_client=client),
+        lambda registry, topic: JsonCodec(registry, topic, schema=JSON),
+        {"user": 1},
+    ),
+    (
+        lambda client: AsyncProtobufSerializer(VIEW, client, {"use.deprecated.format": False}),
+        lambda client: AsyncProtobufDeserializer(VIEW, {"use.deprecated.format": False}, client),
+        lambda registry, topic: ProtobufCodec(registry, topic, message=VIEW),
+        VIEW(user=7),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make_serializer", "make_deserializer", "make_codec", "value"), ASYNC_CASES, ids=["avro", "json", "protobuf"]
+)
+def test_their_serializers_for_asyncio(
+    make_serializer: Any, make_deserializer: Any, make_codec: Any, value: Any, url: str, ours: Registry, topic: str
+) -> None:
+    codec, context = make_codec(ours, topic), value_of(topic)
+
+    async def use() -> tuple[bytes, Any]:
+        # Each has a client of its own: a client keeps the text in the answer to a registration, from any registry, and
+        # a deserializer of Protobuf takes it for a descriptor.
+        async with AsyncSchemaRegistryClient({"url": url}) as first, AsyncSchemaRegistryClient({"url": url}) as second:
+            serializer, deserializer = await make_serializer(first), await make_deserializer(second)
+            return await serializer(value, context), await deserializer(codec.encode(value), context)
+
+    written, read = asyncio.run(use())
+    assert (codec.decode(written), read) == (value, value)
+    assert ours.versions(f"{topic}-value") == [1]
+
+
 def test_a_reader_of_theirs_takes_our_newest_schema(theirs: SchemaRegistryClient, ours: Registry, topic: str) -> None:
     first = AvroCodec(ours, topic, schema=LONG).encode({"a": 5})
     fields = [{"name": "a", "type": "long"}, {"name": "b", "type": "int", "default": 9}]
@@ -144,17 +215,47 @@ WITHOUT_REQUEST = {"new_client", "config", "close"}
 
 def test_every_method_of_their_client(theirs: SchemaRegistryClient, topic: str) -> None:
     client = Recorder(theirs)
+    use_all(client, topic)
+    assert public_methods(SchemaRegistryClient) - client.called == ASSOCIATIONS | WITHOUT_REQUEST
+
+
+def test_every_method_of_their_client_for_asyncio(url: str, topic: str) -> None:
+    with asyncio.Runner() as runner:
+        inner = AsyncSchemaRegistryClient({"url": url})
+        client = Recorder(Awaited(inner, runner))
+        use_all(client, topic)
+        runner.run(inner.aclose())
+    without_request = WITHOUT_REQUEST - {"close"} | {"aclose"}
+    assert public_methods(AsyncSchemaRegistryClient) - client.called == ASSOCIATIONS | without_request
+
+
+class Awaited:
+    """A client for asyncio as one that waits, so that one list of calls serves both."""
+
+    def __init__(self, client: Any, runner: asyncio.Runner) -> None:
+        self._client = client
+        self._runner = runner
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            found = method(*arguments, **keywords)
+            return self._runner.run(found) if inspect.iscoroutine(found) else found
+
+        return call
+
+
+def public_methods(kind: type) -> set[str]:
+    return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+
+def use_all(client: Any, topic: str) -> None:
     schemas(client, topic)
     versions(client, topic)
     compatibility(client, topic)
     modes(client, topic)
     deletions(client, topic)
-    public = {
-        name
-        for name, member in inspect.getmembers(SchemaRegistryClient, inspect.isfunction)
-        if not name.startswith("_")
-    }
-    assert public - client.called == ASSOCIATIONS | WITHOUT_REQUEST
 
 
 def schemas(client: Any, topic: str) -> None:
@@ -214,15 +315,3 @@ def deletions(client: Any, topic: str) -> None:
     with pytest.raises(SchemaRegistryError) as raised:
         client.get_version(topic, 1)
     assert raised.value.error_code in (40401, 40402)
-
-
-def test_their_client_for_asyncio(url: str, topic: str) -> None:
-    async def use() -> None:
-        async with AsyncSchemaRegistryClient({"url": url}) as client:
-            schema_id = await client.register_schema(topic, Schema(LONG))
-            assert (await client.get_schema(schema_id)).schema_str == LONG
-            assert (await client.get_latest_version(topic)).schema_id == schema_id
-            assert not await client.test_compatibility(topic, Schema(STRING))
-            assert await client.delete_subject(topic) == [1]
-
-    asyncio.run(use())
