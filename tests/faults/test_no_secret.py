@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.clients.security.token import TokenIssuer
 from tests.faults.readiness import has_output
 from tests.port import free_ports
 from tests.unit.cli.command import called
+from tests.unit.sample import make_batch
 from tests.unit.security.tls.tls_files import Authority
+from tests.unit.server.handlers.peer import produce_request
 
 from tailrace.client.address import Address
 from tailrace.client.connection import Connection
@@ -53,6 +56,7 @@ from tailrace.protocol.messages.delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+from tailrace.protocol.messages.produce import ProduceResponse
 
 pytestmark = pytest.mark.slow
 
@@ -70,8 +74,10 @@ SECRETS = {
     "a wrong password": "kp-7d1f-wrong",
     "a value that AlterConfigs sets": "kp-7d1f-altered",
     "a value that AlterConfigs refuses": "kp-7d1f-refused",
+    "the password for the schema registry": "kp-7d1f-registry",
+    "the secret at the OAuth server": "kp-7d1f-oauth",
 }
-STORE, BROKER, PLAIN, SCRAM, TOKEN_KEY, ZK_DIGEST, ZK_SASL, WRONG, ALTERED, REFUSED = SECRETS.values()
+STORE, BROKER, PLAIN, SCRAM, TOKEN_KEY, ZK_DIGEST, ZK_SASL, WRONG, ALTERED, REFUSED, REGISTRY, OAUTH = SECRETS.values()
 START = """
 import logging
 from tailrace.cli import daemon, server_log, start
@@ -95,7 +101,9 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self.metrics_port = free_ports(2)
+        self.port, self.metrics_port, self.pem_port, nothing_port = free_ports(4)
+        self.registry = f"http://127.0.0.1:{nothing_port}"
+        self.issuer, self.stranger = TokenIssuer(), TokenIssuer()
         self.answers: list[Message] = []
         self.texts: list[str] = []
         self.derived: dict[str, str] = {}
@@ -109,6 +117,16 @@ class World:
             "ssl.truststore.location": str(self.folder / "ca.pem"),
         }
 
+    def token_settings(self, issuer: TokenIssuer, what: str) -> dict[str, str]:
+        """The settings of a client with a signed token, whose signature nothing may show."""
+        token = issuer.token("olga")
+        file = self.folder / f"{len(self.derived)}.token"
+        file.write_text(token)
+        self.derived[what] = token.rpartition(".")[2]
+        settings = self.settings("PLAIN", "", "")
+        del settings["sasl.jaas.config"]
+        return {**settings, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": file.as_uri()}
+
     def command_config(self, name: str, settings: dict[str, str]) -> list[str]:
         file = self.folder / f"{name}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -120,12 +138,16 @@ class World:
         self.texts += [output, complaints]
         return status
 
-    async def ask(self, settings: dict[str, str], *asked: tuple[Message, type[R]]) -> list[R]:
+    async def ask(
+        self, settings: dict[str, str], *asked: tuple[Message, type[R]], version_max: int | None = None
+    ) -> list[R]:
         """Log in, and keep the answers to some requests."""
         security = ClientSettings(None, settings, {}).make_security()
         connection = await Connection.open(Address("localhost", self.port), security=security)
         try:
-            replies = [await connection.request(request, reply_type) for request, reply_type in asked]
+            replies = [
+                await connection.request(request, reply_type, version_max=version_max) for request, reply_type in asked
+            ]
         finally:
             await connection.close()
         self.answers += replies
@@ -136,12 +158,23 @@ def _properties(world: World) -> dict[str, str]:
     authority = Authority()
     (world.folder / "ca.pem").write_text(authority.pem)
     (world.folder / "users").write_text(f"paul={PLAIN}\n")
+    world.issuer.write(world.folder / "keys.json")
+    in_texts = authority.issue("localhost")
+    world.derived["a private key in an option"] = in_texts.key_pem().splitlines()[2]
     return {
-        "listeners": f"SASL_SSL://localhost:{world.port}",
+        "listeners": f"SASL_SSL://localhost:{world.port},PEM://localhost:{world.pem_port}",
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,PEM:SSL",
+        "listener.name.pem.ssl.keystore.type": "PEM",
+        "listener.name.pem.ssl.keystore.key": in_texts.key_pem().replace("\n", "\\n"),
+        "listener.name.pem.ssl.keystore.certificate.chain": in_texts.certificate_pem.replace("\n", "\\n"),
+        "sasl.oauthbearer.jwks.endpoint.url": (world.folder / "keys.json").as_uri(),
+        "sasl.oauthbearer.client.credentials.client.secret": OAUTH,
+        "confluent.schema.registry.url": world.registry,
+        "confluent.basic.auth.user.info": f"broker:{REGISTRY}",
         "log.dirs": str(world.folder / "data"),
         "inter.broker.listener.name": "SASL_SSL",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": (
             f'{MODULE}.plain.PlainLoginModule required username="broker" password="{BROKER}" user_broker="{BROKER}" '
             f'user_paul="{PLAIN}";'
@@ -192,6 +225,7 @@ def use_commands(world: World) -> None:
     for arguments in (
         ("user", "list", "--json"),
         ("topic", "create", "things"),
+        ("topic", "create", "framed", "--config", "confluent.value.schema.validation=true"),
         ("topic", "describe", "things", "--json"),
         ("acl", "add", "--principal", "User:sam", "--operation", "write", "--topic", "things"),
         ("acl", "list", "--json"),
@@ -230,6 +264,13 @@ async def use_apis(world: World) -> None:
         assert refusal.responses[0].error_code, refusal
     await world.ask(admin, (everything, DescribeConfigsResponse))
     await world.ask(paul, (everything, DescribeConfigsResponse))
+    # The broker asks a schema registry that is not there.
+    framed = produce_request({("framed", 0): make_batch(b"\0\0\0\0\7x")})
+    await world.ask(admin, (framed, ProduceResponse), version_max=12)
+    await world.ask(world.token_settings(world.issuer, "a signed token"), (everything, DescribeConfigsResponse))
+    with pytest.raises(AuthenticationError) as refused:
+        await world.ask(world.token_settings(world.stranger, "a token that is refused"))
+    world.texts += [str(refused.value), repr(refused.value)]
     (created,) = await world.ask(
         paul, (CreateDelegationTokenRequest(max_lifetime_ms=-1), CreateDelegationTokenResponse)
     )
@@ -308,6 +349,8 @@ def _assert_that_all_of_it_happened(log: str, metrics: str, world: World) -> Non
     """A search in empty texts would find nothing either."""
     assert "wrong password of user paul" in log
     assert "wrong password of sam" in log
+    assert "by OAUTHBEARER: there is no ES256 key" in log
+    assert f"cannot look up schema ids: {world.registry}" in log
     assert "DEBUG every level is logged" in log
     assert "tailrace_" in metrics
     audited = [json.loads(line).get("api") for line in log.splitlines() if line.startswith("{")]
@@ -317,4 +360,5 @@ def _assert_that_all_of_it_happened(log: str, metrics: str, world: World) -> Non
         config.name for answer in told for result in answer.results for config in result.configs if config.is_sensitive
     }
     assert {"ssl.truststore.password", "ssl.key.password", "delegation.token.secret.key"} <= sensitive
+    assert {"confluent.basic.auth.user.info", "sasl.oauthbearer.client.credentials.client.secret"} <= sensitive
     assert occurrences({"it": "kp-7d1f"}, {"a text": "a kp-7d1f-text"}) == ["it in a text"]
