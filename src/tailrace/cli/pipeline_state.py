@@ -78,8 +78,7 @@ def status(
     pipeline = _load(file)
     folder = checkpoints_of(pipeline.path, checkpoint)
     process = find_runner(folder)
-    settings: Mapping[str, str] = {} if command_config is None else read_command_config(command_config)
-    client = {**settings, "bootstrap.servers": choose_servers(bootstrap_server, settings)}
+    client = _client(bootstrap_server, command_config)
     found = {flow.name: read_progress(folder / flow.name) for flow in pipeline.flows}
     try:
         ends: Offsets | None = _find_ends([each.position for each in found.values() if each is not None], client)
@@ -101,14 +100,24 @@ def status(
 @_checkpoint
 @click.option("--flow", "names", multiple=True, metavar="NAME", help="Reset only this flow; may be repeated.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset(file: Path, checkpoint: Path | None, names: tuple[str, ...], yes: bool) -> None:
+@broker_options
+def reset(
+    file: Path,
+    checkpoint: Path | None,
+    names: tuple[str, ...],
+    yes: bool,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+) -> None:
     """Forget how far the flows of FILE have come, so that they start anew.
 
     A flow then reads its sources from where they start, and writes its results again; what it has written before is not
-    removed. The pipeline must not be running.
+    removed. Transactions that a flow has left open in a topic are ended, because readers would wait for them. The
+    pipeline must not be running.
     """
     from tailrace.spark.error import PipelineError
-    from tailrace.spark.pipeline.plan import checkpoints_of
+    from tailrace.spark.pipeline.left_open import end_for_good
+    from tailrace.spark.pipeline.plan import checkpoints_of, plan_of
     from tailrace.spark.pipeline.run_lock import run_lock
 
     pipeline = _load(file)
@@ -124,9 +133,17 @@ def reset(file: Path, checkpoint: Path | None, names: tuple[str, ...], yes: bool
     with run_lock(folder):
         if not yes:
             click.confirm(f"Forget how far {', '.join(chosen)} {_have(chosen)} come?", abort=True)
+        client = _client(bootstrap_server, command_config)
+        for flow in (flow for flow in pipeline.flows if flow.name in chosen):
+            end_for_good(plan_of(flow, client, folder, pipeline.path.parent))
         for name in chosen:
             shutil.rmtree(folder / name)
             write_line(f"tailrace: flow {name} starts anew at the next run")
+
+
+def _client(bootstrap_server: str | None, command_config: Path | None) -> dict[str, str]:
+    settings: Mapping[str, str] = {} if command_config is None else read_command_config(command_config)
+    return {**settings, "bootstrap.servers": choose_servers(bootstrap_server, settings)}
 
 
 def _have(names: list[str]) -> str:

@@ -5,6 +5,7 @@ at the committed offsets of its consumer group, and a FileStream source at its p
 are kept up to date, for other tools and for a Kafka Connect cluster that takes over.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.aio import Admin
+from tailrace.client.error import ClientError
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.connect.core.error import ConnectError
 from tailrace.connect.core.record import Row, offset_row
@@ -21,8 +23,9 @@ from tailrace.connect.offset_request import FILE_PARTITION, read_file_offset, re
 from tailrace.connect.plugin.base import Kind, Plugin, Translation
 from tailrace.connect.store import ConnectStore
 from tailrace.protocol.errors import ApiError, ErrorCode
-from tailrace.spark.error import PipelineError
+from tailrace.spark.error import PipelineError, SparkSourceError
 from tailrace.spark.pipeline.checkpoint import Progress, read_progress, read_unfinished
+from tailrace.spark.pipeline.left_open import end_abandoned
 from tailrace.spark.pipeline.run_lock import find_runner
 from tailrace.spark.position import Offsets
 
@@ -93,7 +96,7 @@ class OffsetDesk:
         else:
             known = self._known(connector)
             await self._store.append([offset_row(connector.name, json.loads(each), None) for each in known])
-        ConnectorFolder(self._data, connector.name).forget_progress()
+        await self.forget_progress(connector.name)
 
     async def alter(self, connector: Connector, plugin: Plugin | None, offsets: Sequence[Mapping[str, Any]]) -> None:
         """Let a connector go on at other offsets. An offset of None means the start of its partition."""
@@ -108,7 +111,27 @@ class OffsetDesk:
                 f"The offsets of connector {connector.name} cannot be altered. They can be reset by issuing a 'DELETE' "
                 f"request to the '/connectors/{connector.name}/offsets' endpoint",
             )
-        ConnectorFolder(self._data, connector.name).forget_progress()
+        await self.forget_progress(connector.name)
+
+    async def forget_progress(self, name: str, flow: str = "") -> None:
+        """Remove the checkpoint of one flow, or of all flows of a connector whose application has ended.
+
+        What a flow has left open in a topic is ended first, because nothing would end it after that. Raises
+        `ClientError` if the brokers cannot be asked.
+        """
+        folder = ConnectorFolder(self._data, name)
+        written = folder.read_pipeline()
+        left = [
+            checkpoint
+            for checkpoint in folder.flows()
+            if flow in ("", checkpoint.name)
+            and written.get(checkpoint.name, {}).get("sink", {}).get("connector") == "topic"
+        ]
+        try:
+            await asyncio.to_thread(end_abandoned, left, self._client)
+        except SparkSourceError as error:
+            raise ClientError(str(error)) from error
+        folder.forget_progress(flow)
 
     async def started(self, connector: Connector, translation: Translation) -> list[dict[str, Any]]:
         """Return the flows of a connector, with where they start if they have no checkpoint yet."""
@@ -148,7 +171,7 @@ class OffsetDesk:
             elif progress is not None and place[0] == "lines":
                 rows = [offset_row(name, {FILE_PARTITION: place[1]}, each) for each in progress.sources if each]
                 await self._store.append(rows)
-            folder.forget_progress(flow)
+            await self.forget_progress(name, flow)
 
     # --- sinks
 

@@ -161,6 +161,7 @@ class ConnectService:
         async with self._changing:
             self.find(name)
             await self._end(name)
+            await self.offsets.forget_progress(name)
             await self.board.flush()
             uses = list(self.state.topics.get(name, {}).values())
             await self.store.append([*removal_rows(name), *(topic_row(use, is_used=False) for use in uses)])

@@ -10,9 +10,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_QUERY = "metadata"
+
+
+def has_query(checkpoint: Path) -> bool:
+    """Return whether a checkpoint has the id of a streaming query, so that the query may have begun a batch."""
+    return (checkpoint / _QUERY).exists()
+
+
 def read_query_id(checkpoint: Path) -> str:
     """Return the id of the streaming query, which Spark has written to the checkpoint before the first batch."""
-    path = checkpoint / "metadata"
+    path = checkpoint / _QUERY
     try:
         return str(json.loads(path.read_text())["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -28,6 +28,7 @@ from tailrace.spark.pipeline.culprit import SearchStopped, leave_out_culprits
 from tailrace.spark.pipeline.error import FlowError
 from tailrace.spark.pipeline.expectation import apply_expectations
 from tailrace.spark.pipeline.group_mirror import GroupCommits, GroupMirror
+from tailrace.spark.pipeline.left_open import end_before_start
 from tailrace.spark.pipeline.load import Pipeline
 from tailrace.spark.pipeline.origin import carry_origin
 from tailrace.spark.pipeline.plan import FlowPlan
@@ -293,6 +294,7 @@ class PipelineRun:
     def _start_flow(self, plan: FlowPlan, *, once: bool) -> "StreamingQuery":
         built = self._built.pop(plan.name) if plan.name in self._built else self._build_rows(plan)
         rows, start = built
+        end_before_start(plan)
         start.settle()
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", plan.name)
         use_store(rows, plan.flow.state, is_realtime=plan.flow.is_realtime)
