@@ -222,6 +222,7 @@ def _loaded(
     """Load and check files, and start Spark; most files are loaded first, because Spark takes seconds to start."""
     from tailrace.spark.client_log import log_scope
     from tailrace.spark.pipeline.load import NeedsSession, load_pipeline
+    from tailrace.spark.pipeline.many import check_places
     from tailrace.spark.pipeline.spark_scope import spark_scope
 
     with stop_on_signals() as stopping, log_scope(given["log_level"]):
@@ -230,7 +231,9 @@ def _loaded(
         folders = _checkpoints(files, given["checkpoint"])
 
         def prepare() -> "list[Prepared]":
-            return [_prepare((load or load_pipeline)(file), client, folders[file], given["output"]) for file in files]
+            found = [_prepare((load or load_pipeline)(file), client, folders[file], given["output"]) for file in files]
+            check_places([plan for _, plans in found for plan in plans])
+            return found
 
         prepared = None
         with suppress(NeedsSession):

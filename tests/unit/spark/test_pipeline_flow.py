@@ -263,3 +263,13 @@ def second(rows): return rows
         PipelineError, match=r"flow second: flow first writes parquet files \./out/, too; use two folders"
     ):
         load_pipeline(path)
+
+
+def test_two_flows_do_not_append_to_one_file(tmp_path: Path) -> None:
+    """A flow that was interrupted cut off what the other one had appended."""
+    path = tmp_path / "pipe.yaml"
+    flow_text = "name: {name}\nsource: {{connector: topic, name: a}}\nsink: {{connector: lines, path: {path}}}\n"
+    first, second = flow_text.format(name="first", path="out.txt"), flow_text.format(name="second", path="./out.txt")
+    path.write_text(f"{first}---\n{second}")
+    with pytest.raises(PipelineError, match=r"flow second: flow first writes lines of \./out\.txt, too; use two files"):
+        load_pipeline(path)

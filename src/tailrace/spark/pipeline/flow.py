@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.spark.connector.base import Delivery, Sink, Source
 from tailrace.spark.connector.error_policy import STOP, ErrorPolicy, check_errors
 from tailrace.spark.connector.files import Files
+from tailrace.spark.connector.lines.lines import Lines
 from tailrace.spark.error import PipelineError
 from tailrace.spark.pipeline.expectation import Expectation, check_rules
 from tailrace.spark.pipeline.realtime import check_latency, check_realtime
@@ -158,14 +159,17 @@ def _register(declared: Flow) -> None:
     for other in flows:
         if other.name == declared.name:
             raise PipelineError(f"flow {declared.name}: a flow of this name is already declared in line {other.line}")
-        if isinstance(declared.sink, Files) and _folder(other.sink) == _folder(declared.sink):
-            # Spark notes the finished batches in the folder, by number, and would take those of one for the other's.
-            raise PipelineError(f"flow {declared.name}: flow {other.name} writes {declared.sink}, too; use two folders")
+        if (place := sole_place(declared.sink)) is not None and place == sole_place(other.sink):
+            # Spark notes the finished batches in a folder, by number, and would take those of one for the other's. A
+            # flow that was interrupted cuts its file of lines, with what the other has appended.
+            what = "folders" if isinstance(declared.sink, Files) else "files"
+            raise PipelineError(f"flow {declared.name}: flow {other.name} writes {declared.sink}, too; use two {what}")
     flows.append(declared)
 
 
-def _folder(sink: Sink) -> str | None:
-    return os.path.normpath(sink.path) if isinstance(sink, Files) else None
+def sole_place(sink: Sink) -> tuple[str, str] | None:
+    """Return the kind of a sink and its path as it was given, if no other flow may write there; otherwise None."""
+    return (type(sink).__name__, os.path.normpath(sink.path)) if isinstance(sink, Files | Lines) else None
 
 
 def _check_sources(source: Source | Sequence[Source] | None) -> tuple[Source, ...]:

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from tailrace.spark.error import PipelineError
 from tailrace.spark.pipeline.error import FlowError
+from tailrace.spark.pipeline.flow import sole_place
+from tailrace.spark.pipeline.plan import FlowPlan
 from tailrace.spark.pipeline.tally import FlowTally
 
 
@@ -92,3 +94,14 @@ def check_names(files: Sequence[Path]) -> None:
     for file in files:
         if (other := seen.setdefault(file.stem, file)) is not file:
             raise PipelineError(f"{other} and {file} have the same name; run them apart, or rename one")
+
+
+def check_places(plans: Sequence[FlowPlan]) -> None:
+    """Raise `FlowError` if flows of several files write to a place that only one may write to."""
+    seen: dict[tuple[str, Path], FlowPlan] = {}
+    for plan in plans:
+        if (place := sole_place(plan.flow.sink)) is not None:
+            kind, path = place
+            where = Path(path) if "://" in path else plan.place.output / path
+            if (other := seen.setdefault((kind, where), plan)) is not plan:
+                raise FlowError(plan.name, f"flow {other.name} of another file writes to {where}, too")

@@ -39,6 +39,25 @@ def test_an_interrupted_batch_is_cut_off_before_it_is_written_again(tmp_path: Pa
     assert path.read_bytes() == b"a\nb\nc\n"
 
 
+def test_another_file_is_not_cut_where_the_first_one_would_be(tmp_path: Path) -> None:
+    """A flow that was interrupted, and whose file named another path after that, cut this file and lost its lines."""
+    first, second = tmp_path / "first.txt", tmp_path / "second.txt"
+    with pytest.raises(Killed):
+        append_batch(first, tmp_path, 0, killed_after(b"a\n"))
+    second.write_bytes(b"kept\n")
+    assert append_batch(second, tmp_path, 0, [b"a\n"])
+    assert second.read_bytes() == b"kept\na\n"
+    assert not append_batch(first, tmp_path, 0, killed_after(b"never read"))
+
+
+def test_a_note_of_an_earlier_version_is_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_bytes(b"a\nb\n")
+    (tmp_path / NOTE).write_text(json.dumps({"batch_id": 1, "start": 2, "is_complete": False}))
+    assert append_batch(path, tmp_path, 1, [b"b\n"])
+    assert path.read_bytes() == b"a\nb\n"
+
+
 def test_a_complete_batch_that_comes_again_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     append_batch(path, tmp_path, 3, [b"a\n"])

@@ -1,8 +1,9 @@
 """The appending of batches to a file, exactly once.
 
-Before the first line of a batch is written, the length of the file is noted in the checkpoint of the flow. If the batch
-comes again because its write was interrupted, the file is first cut to that length. When all lines are on the disk,
-that is noted too, and a batch that comes again after this is left out.
+Before the first line of a batch is written, the file and its length are noted in the checkpoint of the flow. If the
+batch comes again because its write was interrupted, the file is first cut to that length. If the flow writes another
+file by then, that is not cut. When all lines are on the disk, that is noted too, and a batch that comes again after
+this is left out.
 """
 
 import json
@@ -21,11 +22,17 @@ JOINED = "lines binary"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The last batch that was begun, and the length of the file before it."""
+    """The last batch that was begun, its file, and the length of the file before it."""
 
     batch_id: int
     start: int
+    path: str | None = None
+    """None in notes of earlier versions, which do not say it."""
     is_complete: bool = False
+
+    def is_of(self, path: Path) -> bool:
+        """Return whether the file is the one that the batch was written to."""
+        return self.path in (None, str(path))
 
 
 def append_batch(path: Path, checkpoint: Path, batch_id: int, texts: Iterable[bytes]) -> bool:
@@ -38,17 +45,17 @@ def append_batch(path: Path, checkpoint: Path, batch_id: int, texts: Iterable[by
     try:
         with path.open("ab") as file:
             length = file.seek(0, os.SEEK_END)
-            start = min(note.start, length) if note is not None and is_repeated else length
+            start = min(note.start, length) if note is not None and is_repeated and note.is_of(path) else length
             if start < length:
                 file.truncate(start)
-            write_durably(note_path, json.dumps(asdict(Note(batch_id, start))))
+            write_durably(note_path, json.dumps(asdict(Note(batch_id, start, str(path)))))
             for text in texts:
                 file.write(text)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise ConnectorError(f"batch {batch_id} cannot be appended to {path}: {error.strerror or error}") from error
-    write_durably(note_path, json.dumps(asdict(Note(batch_id, start, is_complete=True))))
+    write_durably(note_path, json.dumps(asdict(Note(batch_id, start, str(path), is_complete=True))))
     return True
 
 
@@ -56,10 +63,10 @@ def read_note(path: Path) -> Note | None:
     """Return the note of a checkpoint; None if there is none. Raises `PipelineError` for a damaged file."""
     try:
         found = json.loads(path.read_text())
-        return Note(int(found["batch_id"]), int(found["start"]), bool(found["is_complete"]))
+        return Note(int(found["batch_id"]), int(found["start"]), found.get("path"), bool(found["is_complete"]))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise PipelineError(f"the checkpoint file {path} cannot be read; reset the flow") from None
 
 
