@@ -104,6 +104,10 @@ class Source(ABC):
         """Return the options by which a record is read again, if the rows of `read` can keep its place."""
         return None
 
+    def read_place(self, place: FlowPlace) -> str | None:
+        """Return what the positions in a checkpoint are positions of, unless they name it themselves."""
+        return None
+
     def missing(self, place: FlowPlace) -> tuple[str, ...]:
         """Return the topics that do not exist yet, because another flow of the file writes them."""
         return ()

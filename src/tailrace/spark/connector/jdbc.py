@@ -45,6 +45,10 @@ class Jdbc(Source, Sink):
         if self.poll_s is not None and self.cursor is None:
             raise PipelineError(f"{self}: poll= needs cursor=, the column that tells which rows are new")
 
+    def read_place(self, place: FlowPlace) -> str:
+        ordered = "" if self.cursor is None else f" by {self.cursor}"
+        return f"{'a query' if self.table is None else f'table {self.table}'}{ordered}"
+
     def read(self, start: FlowStart) -> "DataFrame":
         from pyspark.sql.functions import col, lit
 

@@ -46,6 +46,11 @@ def read_progress(checkpoint: Path) -> Progress | None:
         raise PipelineError(f"the checkpoint file {offsets} cannot be read: {error}") from None
 
 
+def has_begun(checkpoint: Path) -> bool:
+    """Return whether a flow has noted the end of a batch, and so where it goes on."""
+    return _last_batch(checkpoint / _OFFSETS) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """The batch that a flow has begun and not finished."""

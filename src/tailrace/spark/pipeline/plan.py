@@ -12,6 +12,7 @@ from tailrace.spark.error import PipelineError, SparkSourceError
 from tailrace.spark.pipeline.error import FlowError
 from tailrace.spark.pipeline.expectation import OnFail
 from tailrace.spark.pipeline.flow import Flow
+from tailrace.spark.pipeline.source_note import check_sources
 
 CHECKPOINTS = Path(".tailrace") / "checkpoints"
 
@@ -37,6 +38,11 @@ class FlowPlan:
         return {read for source in self.flow.sources for read in source.topics_read(self.place)}
 
     @property
+    def places_read(self) -> tuple[str | None, ...]:
+        """What the positions of each source are positions of."""
+        return tuple(source.read_place(self.place) for source in self.flow.sources)
+
+    @property
     def topics_written(self) -> tuple[tuple[str, str], ...]:
         """The brokers and the name of every topic that the flow writes."""
         sink = self.flow.sink
@@ -51,6 +57,7 @@ class FlowPlan:
     def connect(self) -> None:
         """Reach what the flow reads and writes; raises `FlowError` if that is not possible, or an option is wrong."""
         try:
+            check_sources(self.checkpoint, self.places_read)
             for source in self.flow.sources:
                 source.connect_source(self.place)
             self.flow.sink.connect_sink(self.place)

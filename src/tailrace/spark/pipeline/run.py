@@ -35,6 +35,7 @@ from tailrace.spark.pipeline.plan import FlowPlan
 from tailrace.spark.pipeline.realtime import EVERY, check_cores, check_query
 from tailrace.spark.pipeline.restart import Restarts, can_pass
 from tailrace.spark.pipeline.sample import Sample, sample_flow
+from tailrace.spark.pipeline.source_note import note_sources
 from tailrace.spark.pipeline.state_store import analyzed_plan, find_store, use_store
 from tailrace.spark.pipeline.tally import OUT_METRIC, OUT_ROWS, FlowTally
 from tailrace.spark.pipeline.topic_check import count_partitions
@@ -296,6 +297,7 @@ class PipelineRun:
         rows, start = built
         end_before_start(plan)
         start.settle()
+        note_sources(plan.checkpoint, plan.places_read)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", plan.name)
         use_store(rows, plan.flow.state, is_realtime=plan.flow.is_realtime)
         return _writer(rows, plan, once=once).start()

@@ -53,6 +53,9 @@ class LakeEndpoint(Source, Sink):
         if self.open_table(place) is None:
             raise PipelineError(f"{self} does not exist")
 
+    def read_place(self, place: FlowPlace) -> str:
+        return str(self)
+
     def read(self, start: FlowStart) -> "DataFrame":
         return start.spark.readStream.format(self._register(start)).load()
 

@@ -36,6 +36,9 @@ class Lines(Source, Sink):
         if path.exists() and not path.is_file():
             raise PipelineError(f"{self}: {path} is not a file; for a folder of files, use the connector files")
 
+    def read_place(self, place: FlowPlace) -> str:
+        return f"file {self.path}"
+
     def read(self, start: FlowStart) -> "DataFrame":
         return start.spark.readStream.format(self._register(start)).load()
 

@@ -92,6 +92,11 @@ class Postgres(Source, Sink):
     def connect_source(self, place: FlowPlace) -> None:
         self._describe_read()
 
+    def read_place(self, place: FlowPlace) -> str:
+        # Not the host, which may change while the database stays the same one.
+        way = "" if self.cursor is None else " with a cursor"
+        return f"{self._shown}{way} of database {self.database.shown.rpartition('/')[2]}"
+
     def _describe_read(self) -> "Read":
         """Return what is read; raises `PipelineError` or `ConnectorError` if it is not there."""
         from psycopg import sql

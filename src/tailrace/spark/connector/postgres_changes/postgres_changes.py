@@ -72,6 +72,9 @@ class PostgresChanges(Source):
             check_database(connection, slot, self.tables)
             check_slot(connection, slot, record, is_adopted=self.snapshot is Snapshot.NEVER)
 
+    def read_place(self, place: FlowPlace) -> str:
+        return f"replication slot {self._slot(place).name}"
+
     def read(self, start: FlowStart) -> "DataFrame":
         wanted = self._wanted(start.place)
         has_snapshot = self.snapshot is Snapshot.INITIAL

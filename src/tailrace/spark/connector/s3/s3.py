@@ -55,6 +55,9 @@ class S3(Source, Sink):
     def connect_source(self, place: FlowPlace) -> None:
         check_store(self.settings.with_environment())
 
+    def read_place(self, place: FlowPlace) -> str:
+        return f"objects of {self.settings.url}"
+
     def read(self, start: FlowStart) -> "DataFrame":
         from tailrace.spark.connector.s3.frame import read_frame
 
