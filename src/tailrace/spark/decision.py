@@ -84,18 +84,28 @@ class Plan:
 
 
 def plan_commit(found: Decision | None, offer: Offer) -> Plan:
-    """Decide about a written batch, given the newest decision of its sink."""
+    """Decide about a written batch, given the newest decision of its sink.
+
+    Spark repeats only the last batch. If there is a decision for a later one, an older copy of the checkpoint was put
+    back, or the disk has lost its newest files; raises `WriteError` then.
+    """
     if found is not None and (found.batch_id, found.run_id) == (offer.batch_id, offer.run_id) and offer.transactions:
         # A batch is repeated only in another run, so this is a second write, which would be dropped silently.
         raise WriteError(
             f"batch {offer.batch_id} was already written to this topic: write to a topic once in each micro-batch"
+        )
+    if found is not None and found.batch_id > offer.batch_id and offer.transactions:
+        raise WriteError(
+            f"the checkpoint of the query is older than what it has written: it goes on with batch {offer.batch_id} of "
+            f"{offer.sink}, and batch {found.batch_id} is in the topic. The next batches would be left out although "
+            "their rows are others: put the newer checkpoint back, or start with a new one, which writes all rows again"
         )
     if found is None or found.batch_id < offer.batch_id:
         decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
         return Plan(decision, offer.transactions, ())
     abort = _without(offer.transactions, found.transactions)
     if found.batch_id > offer.batch_id:
-        return Plan(None, (), abort)  # the user has restored an older checkpoint
+        return Plan(None, (), abort)  # without rows, nothing is left out
     # Written again for this run, to tell a second write in the batch from a repeated batch.
     decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
     return Plan(decision, found.transactions, abort)

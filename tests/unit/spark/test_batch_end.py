@@ -133,9 +133,15 @@ def test_a_write_without_rows_does_not_stand_for_another_one_in_the_same_batch()
     assert [transaction.transactional_id for _, transaction in brokers.committed] == ["r1-0"]
 
 
-def test_a_checkpoint_that_was_put_back_does_not_write_batches_again() -> None:
-    plan = plan_commit(Decision(9, "r", (A,)), Offer("q", "r", 4, (B,)))
-    assert (plan.decision, plan.commit, plan.abort) == (None, (), (B,))
+def test_a_checkpoint_that_was_put_back_is_an_error() -> None:
+    """The batches up to the last decision, which have other rows then, were left out with a line in the log."""
+    brokers = Brokers()
+    commit_batch(ModelDesk(brokers), Offer("q", "r", 9, (decided := brokers.prepare(9, "r", 0),)))
+    offered = brokers.prepare(4, "new", 0)
+    with pytest.raises(WriteError, match="older than what it has written: it goes on with batch 4 of q, and batch 9"):
+        commit_batch(ModelDesk(brokers), Offer("q", "new", 4, (offered,)))
+    assert (brokers.committed, brokers.aborted, brokers.open) == ([(9, decided)], {offered}, {})
+    commit_batch(ModelDesk(brokers), Offer("q", "new", 4, ()))
 
 
 def test_the_next_batch_is_decided() -> None:

@@ -18,7 +18,7 @@ from tailrace.spark.connector.postgres.connection import parse_database
 from tailrace.spark.connector.postgres.merge import Merge, Note
 from tailrace.spark.connector.postgres.table import BATCHES, TableName, set_up
 from tailrace.spark.connector.reject import Rejects
-from tailrace.spark.error import RetriableConnectorError, WriteError
+from tailrace.spark.error import ConnectorError, RetriableConnectorError, WriteError
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +120,8 @@ def test_a_batch_is_noted_once(batch: Batch) -> None:
     assert first.is_written(batch.connection, batch.table)
     assert not first.write(batch.connection, batch.table)
     assert not Note(flow, QUERY_ID, 2).write(batch.connection, batch.table)
+    with pytest.raises(ConnectorError, match=f"goes on with batch 2, and table {batch.table} has batch 3"):
+        Note(flow, QUERY_ID, 2).is_written(batch.connection, batch.table)
     assert Note(flow, QUERY_ID, 4).write(batch.connection, batch.table)
     assert Note(flow, "another", 0).write(batch.connection, batch.table)
     found = batch.connection.execute(f"SELECT count(*) FROM {BATCHES} WHERE flow = %s", [flow]).fetchone()

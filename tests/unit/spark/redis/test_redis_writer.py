@@ -16,7 +16,7 @@ from tailrace.spark.connector.redis.connection import RedisSettings
 from tailrace.spark.connector.redis.frame import KEY
 from tailrace.spark.connector.redis.writer import HashTask, StreamTask, commit, notes_key
 from tailrace.spark.connector.reject import Rejects
-from tailrace.spark.error import RetriableConnectorError, WriteError
+from tailrace.spark.error import ConnectorError, RetriableConnectorError, WriteError
 from tailrace.spark.task_place import TaskPlace
 
 pytestmark = pytest.mark.slow
@@ -78,6 +78,8 @@ def test_a_batch_is_committed_once(server: RedisServer, settings: RedisSettings)
     assert commit(task, "orders", 0, written(task, row(1), row(2), row(3))) == 0
     assert commit(task, "orders", 1, written(task, row(4))) == 1
     assert commit(task, "orders", 2, written(task)[:0]) == 0
+    with pytest.raises(ConnectorError, match="it goes on with batch 0, and stream orders has batch 1"):
+        commit(task, "orders", 0, written(task, row(5)))
     assert numbers(server, "orders") == [1, 2, 3, 4]
     with server.client() as client:
         assert client.keys("*tailrace*") == [notes_key("orders").encode()]

@@ -81,6 +81,18 @@ def test_nothing_is_visible_before_the_commit_and_a_repeated_batch_replaces_what
     assert seen(store) == [1, 2, 3]
 
 
+def test_a_checkpoint_that_was_put_back_is_an_error(store: Any) -> None:
+    """The batches that the store had were left out in silence, although they had other rows then."""
+    for batch_id in (7, 12):
+        batch = replace(BATCH, batch_id=batch_id)
+        BatchCommit(SETTINGS, store, batch).commit(write(store, "aaaaaaaa", [batch_id], batch=batch))
+    other = replace(BATCH, flow="others", batch_id=99)
+    BatchCommit(SETTINGS, store, other).commit(write(store, "aaaaaaaa", [1], batch=other))
+    assert BatchCommit(SETTINGS, store, replace(BATCH, batch_id=12)).is_committed()
+    with pytest.raises(ConnectorError, match=r"of flow orders is older .* batch 7, and s3://.* has batch 12"):
+        BatchCommit(SETTINGS, store, BATCH).is_committed()
+
+
 def test_of_two_attempts_at_once_the_first_commit_counts(store: Any) -> None:
     commit = BatchCommit(SETTINGS, store, BATCH)
     first, second = write(store, "aaaaaaaa", [1, 2], [3]), write(store, "bbbbbbbb", [3, 1], [2])

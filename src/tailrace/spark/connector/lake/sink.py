@@ -29,7 +29,7 @@ from tailrace.spark.connector.lake.task import (
     RewriteTask,
     WriteTask,
 )
-from tailrace.spark.connector.replay import compute_only, read_query_id
+from tailrace.spark.connector.replay import compute_only, is_repeated, read_query_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ class TableWrite:
         """Write one batch, unless the table holds it."""
         query_id = read_query_id(place.checkpoint)
         last = self.table.last_batch(place.flow, query_id)
-        if last is not None and last >= batch_id:
+        if is_repeated(last, batch_id, place.flow, self.sink):
             log.info("flow %s has written batch %d before", place.flow, batch_id)
             compute_only(batch)
             return

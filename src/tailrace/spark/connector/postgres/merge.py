@@ -17,6 +17,7 @@ from tailrace.spark.connector.postgres.connection import is_of_row, reason_of_ro
 from tailrace.spark.connector.postgres.staging import DELETE, ROW, TASK, refused_row
 from tailrace.spark.connector.postgres.table import BATCHES, TableName, identifiers
 from tailrace.spark.connector.reject import Rejects
+from tailrace.spark.connector.replay import is_repeated
 from tailrace.spark.error import RetriableConnectorError
 
 if TYPE_CHECKING:
@@ -37,14 +38,12 @@ class Note:
     batch_id: int
 
     def is_written(self, connection: "Connection[Any]", table: TableName) -> bool:
-        """Return whether the batch was merged before."""
+        """Return whether the batch was merged before; raises `ConnectorError` if a later one was."""
         from psycopg import sql
 
-        found = connection.execute(
-            sql.SQL("SELECT batch_id >= %s FROM {} WHERE flow = %s AND query_id = %s").format(table.sibling(BATCHES)),
-            [self.batch_id, self.flow, self.query_id],
-        ).fetchone()
-        return found == (True,)
+        query = sql.SQL("SELECT batch_id FROM {} WHERE flow = %s AND query_id = %s").format(table.sibling(BATCHES))
+        found = connection.execute(query, [self.flow, self.query_id]).fetchone()
+        return is_repeated(None if found is None else found[0], self.batch_id, self.flow, f"table {table}")
 
     def write(self, connection: "Connection[Any]", table: TableName) -> bool:
         """Note the batch in the current transaction; returns False if it is noted already."""

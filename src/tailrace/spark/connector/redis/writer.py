@@ -21,6 +21,7 @@ from tailrace.spark.connector.base import FlowPlace
 from tailrace.spark.connector.redis.connection import RedisSettings, open_client, redis_scope, slot_name
 from tailrace.spark.connector.redis.frame import KEY
 from tailrace.spark.connector.reject import Rejects
+from tailrace.spark.connector.replay import is_repeated
 from tailrace.spark.error import RowRefused
 from tailrace.spark.record_place import ORIGIN
 from tailrace.spark.task_place import task_place
@@ -66,7 +67,7 @@ if not last or tonumber(last) < tonumber(ARGV[2]) then
   redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 end
 for i = 3, #KEYS do redis.call('UNLINK', KEYS[i]) end
-return moved
+return {moved, tonumber(last or ARGV[2])}
 """
 
 
@@ -166,7 +167,10 @@ def write_rows(rows: "DataFrame", task: StreamTask | HashTask, place: FlowPlace)
 
 
 def commit(task: StreamTask, flow: str, batch_id: int, staged: list[Any]) -> int:
-    """Move the rows of all tasks to the stream, unless the batch was committed before; returns their number."""
+    """Move the rows of all tasks to the stream, unless the batch was committed before; returns their number.
+
+    Raises `ConnectorError` if a later batch was committed before.
+    """
     if not staged:
         return 0
     keys = [task.stream, notes_key(task.stream), *(one.key for one in staged)]
@@ -177,7 +181,9 @@ def commit(task: StreamTask, flow: str, batch_id: int, staged: list[Any]) -> int
     patient = replace(task.settings, timeout_s=task.settings.timeout_s + 10 * (sum(counts) // _ROWS_IN_TEN_S))
     with redis_scope(patient, f"commit batch {batch_id} to stream {task.stream}"):
         client = open_client(patient)
-        return int(client.eval(_COMMIT, len(keys), *keys, name, batch_id, limit, *counts))
+        moved, last = client.eval(_COMMIT, len(keys), *keys, name, batch_id, limit, *counts)
+    is_repeated(last, batch_id, flow, f"stream {task.stream}")
+    return int(moved)
 
 
 def _result(refused: Counter[str], key: str | None = None, row_count: int = 0, query_id: str | None = None) -> Any:

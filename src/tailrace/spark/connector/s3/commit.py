@@ -15,6 +15,7 @@ looks at the batch before it, too.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tailrace.spark.connector.replay import is_repeated
 from tailrace.spark.connector.s3.name import BatchName, Written, read_manifest, write_manifest
 from tailrace.spark.connector.s3.store import StoreSettings, store_scope
 
@@ -28,8 +29,14 @@ class BatchCommit:
         self._batch = batch
 
     def is_committed(self) -> bool:
-        """Return whether an attempt to write the batch counts already."""
-        return self._read(self._batch) is not None
+        """Return whether an attempt to write the batch counts already.
+
+        Raises `ConnectorError` if a later batch counts, too.
+        """
+        if self._read(self._batch) is None:
+            return False
+        batch_id = self._batch.batch_id
+        return is_repeated(self._find_later() or batch_id, batch_id, self._batch.flow, self._settings)
 
     def commit(self, objects: Sequence[Written]) -> bool:
         """Let these objects count, unless those of another attempt do; returns whether they do."""
@@ -60,6 +67,19 @@ class BatchCommit:
                 strays = [name for name in self._names(batch) if name not in kept]
                 if strays:
                     obstore.delete(self._store, strays)
+
+    def _find_later(self) -> int | None:
+        """Return the number of a later batch that has a manifest."""
+        import obstore
+
+        folder, _, name = self._batch.manifest.rpartition("/")
+        with store_scope(self._settings, f"list {folder}"):
+            for chunk in obstore.list(self._store, prefix=folder, offset=self._batch.manifest):
+                for each in chunk:
+                    later = each["path"].rpartition("/")[2]
+                    if later > name:
+                        return int(later.partition(".")[0])
+        return None
 
     def _names(self, batch: BatchName) -> Iterator[str]:
         import obstore
