@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 
 from tailrace.base.sentinel import INT32_MAX, INT64_MAX
 from tailrace.spark.bound import AtOffsets, AtTime, AtTimes, Bound, Edge, NoMatch
@@ -19,6 +20,7 @@ from tailrace.spark.client_setting import (
     parse_client_settings,
 )
 from tailrace.spark.column import DEFAULT_COLUMNS, HEADERS, parse_columns
+from tailrace.spark.connector.durable import local_checkpoint
 from tailrace.spark.error import OptionError
 from tailrace.spark.position import TIMES_EXAMPLE, Offsets, parse_offsets
 from tailrace.spark.subscription import STRATEGIES, Subscription, parse_subscription
@@ -142,6 +144,8 @@ class SinkOptions:
     client: ClientSettings
     topic: str | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
+    checkpoint: Path | None = None
+    """The checkpoint of the stream, if it is in a folder of this machine."""
 
 
 def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
@@ -191,7 +195,9 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     client = parse_client_settings(client_options(options))
     if delivery is Delivery.EXACTLY_ONCE:
         client.check_transactional()
-    return SinkOptions(client, None if topic is None else topic.strip(), delivery)
+    location = {name.lower(): text for name, text in options.items()}.get("checkpointlocation")
+    checkpoint = None if location is None else local_checkpoint(location)
+    return SinkOptions(client, None if topic is None else topic.strip(), delivery, checkpoint)
 
 
 # --- names

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from tailrace.client.transaction.state import PreparedTransaction
 from tailrace.spark.batch_end import Desk, abort_batch, commit_batch
+from tailrace.spark.connector.durable import sync_batch
 from tailrace.spark.decision import Offer
 from tailrace.spark.option import SinkOptions
 from tailrace.spark.task_place import TaskPlace, task_place
@@ -79,6 +80,8 @@ class MicroBatch:
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the batch, unless it was committed before."""
         if (offer := self._offer(messages)) is not None:
+            if self._options.checkpoint is not None:
+                sync_batch(self._options.checkpoint, offer.batch_id)
             with self.open_desk(offer.sink) as desk:
                 commit_batch(desk, offer)
 

@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from tailrace.spark.connector.durable import sync_batch
 from tailrace.spark.connector.error_policy import STOP, ErrorPolicy
 from tailrace.spark.connector.reject import RefusedCount, Rejects
 
@@ -143,7 +144,13 @@ class Sink(ABC):
 
     def write(self, writer: "DataStreamWriter", place: FlowPlace) -> "DataStreamWriter":
         """Return a writer of the flow's rows; by default, one that writes each batch with `write_batch`."""
-        return writer.foreachBatch(lambda batch, batch_id: self.write_batch(batch, batch_id, place))
+
+        def write_batch(batch: "DataFrame", batch_id: int) -> None:
+            if place.delivery is Delivery.EXACTLY_ONCE:
+                sync_batch(place.checkpoint, batch_id)
+            self.write_batch(batch, batch_id, place)
+
+        return writer.foreachBatch(write_batch)
 
     @abstractmethod
     def write_batch(self, batch: "DataFrame", batch_id: int, place: FlowPlace) -> None:

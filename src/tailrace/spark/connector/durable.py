@@ -1,7 +1,17 @@
-"""Small files of a checkpoint that are replaced as a whole."""
+"""Files of a checkpoint that are on the disk before something else depends on them.
+
+Spark closes the files of a checkpoint without bringing them to the disk. After a power loss it would plan its last
+batches again, with more rows. A sink that has written them durably knows them by their numbers, and would leave out the
+rows that have come in addition. So the plan of a batch is brought to the disk before the sink has the batch for good.
+"""
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+_PLANS, _ENDS, _QUERY = "offsets", "commits", "metadata"
 
 
 def write_durably(path: Path, text: str) -> None:
@@ -13,8 +23,40 @@ def write_durably(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync(path.parent)
+
+
+def sync_batch(checkpoint: Path, batch_id: int) -> None:
+    """Bring Spark's plan of a batch to the disk, with the id of the query before the first batch."""
+    if batch_id == 0:
+        _sync(checkpoint / _QUERY)
+        _sync(checkpoint)
+    _sync(checkpoint / _PLANS / str(batch_id))
+    _sync(checkpoint / _PLANS)
+
+
+def sync_end(checkpoint: Path) -> None:
+    """Bring to the disk that the last batch is finished, before its source forgets it."""
+    for folder in (checkpoint / _PLANS, checkpoint / _ENDS):
+        names = [path.name for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
+        if names:
+            _sync(folder / max(names, key=int))
+        _sync(folder)
+
+
+def local_checkpoint(location: str) -> Path | None:
+    """Return the folder of a checkpoint location of Spark; None if it is in another file system."""
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path))
+    return None if "://" in location else Path(location)
+
+
+def _sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk; does nothing if there is none."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace.spark.connector.durable import write_durably
+from tailrace.spark.connector.durable import sync_batch, write_durably
 from tailrace.spark.connector.replay import compute_only
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def at_most_once(
             compute_only(batch)
             return
         connect()
+        sync_batch(checkpoint, batch_id)
         write_durably(checkpoint / BEGUN, f"{batch_id}\n")
         write(batch, batch_id)
 

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from tailrace import __version__
+from tailrace.spark.connector.durable import sync_end
 from tailrace.spark.connector.postgres_changes.catalog import read_keys, read_types
 from tailrace.spark.connector.postgres_changes.change import ChangeReader, LsnRange
 from tailrace.spark.connector.postgres_changes.chunk_read import (
@@ -173,6 +174,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Advance the slot to the end of a batch that is finished."""
         position = Position.from_json(end)
         if position.chunks is None:
+            sync_end(self._wanted.record_path.parent)  # the server forgets the changes for good
             with self._slot.explained():
                 self._slot.advance(self._connection, position.lsn)
 
