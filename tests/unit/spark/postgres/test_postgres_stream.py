@@ -128,6 +128,20 @@ def test_a_row_behind_the_look_back_is_not_looked_for(
     assert ids(reading.batch()) == [2]
 
 
+def test_a_row_of_the_future_does_not_hide_later_rows(
+    stream: Callable[..., Stream], connection: psycopg.Connection[Any], events: str
+) -> None:
+    """The bound of the search followed the newest cursor, so no later row was read: until 2099, in this case."""
+    reading = stream(table=events, cursor="at")
+    connection.execute(f"INSERT INTO {events} VALUES (1, '2099-01-01')")
+    assert ids(reading.batch()) == [1]
+    connection.execute(f"INSERT INTO {events} VALUES (2, now()), (3, now() - interval '2 hours')")
+    assert ids(reading.batch()) == [2]
+    reading.restart()
+    connection.execute(f"INSERT INTO {events} VALUES (4)")
+    assert ids(reading.batch()) == [4]
+
+
 def test_updated_rows_come_again_and_frozen_ones_do_not(
     stream: Callable[..., Stream], connection: psycopg.Connection[Any], events: str
 ) -> None:

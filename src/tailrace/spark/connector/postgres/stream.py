@@ -186,8 +186,10 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._read.look_back is None or start["last"] is None:
             return None
         kind = self._read.cursor_type
-        amount = "numeric" if kind in (*INTEGERS, "numeric") else "interval"
-        query = _text(f"SELECT (%s::{kind} - %s::{amount})::text")
+        is_number = kind in (*INTEGERS, "numeric")
+        # A time in the future would hide all rows until then.
+        newest = f"%s::{kind}" if is_number else f"least(%s::{kind}, now()::{kind})"
+        query = _text(f"SELECT ({newest} - %s::{'numeric' if is_number else 'interval'})::text")
         found = held.connection.execute(query, [start["last"], self._read.look_back]).fetchone()
         return None if found is None else found[0]
 
