@@ -11,6 +11,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Self
 
 from tests.port import free_port
@@ -20,16 +21,30 @@ from tailrace.protocol.api_key import ApiKey
 from tailrace.testing import Broker
 
 
+@dataclass(eq=False)
+class _Link:
+    """A client's connection to the proxy, and the proxy's to the broker."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    upstream_reader: asyncio.StreamReader
+    upstream_writer: asyncio.StreamWriter
+    asked: deque[int] = field(default_factory=deque)
+    is_given_up: bool = False
+
+
 class Held:
     """A request that the network holds, with what its client sends behind it."""
 
     def __init__(self, api: ApiKey) -> None:
         self.api = api
-        self.upstream: asyncio.StreamWriter | None = None
+        self.link: _Link | None = None
         self.pieces: list[bytes] = []
         self.is_given_up = False
         self.is_repeated_early = False
+        self.has_end = True
         self.is_released = asyncio.Event()
+        self.is_answered = asyncio.Event()
         self.is_over = asyncio.Event()
 
 
@@ -39,6 +54,7 @@ class LossyProxy:
 
     def __init__(self) -> None:
         self.lost_count = 0
+        self.held_count = 0
         self._upstream: tuple[str, int] = ("127.0.0.1", 0)
         self._losses: dict[int, deque[bool]] = {}
         self._then: Callable[[], None] | None = None
@@ -69,21 +85,33 @@ class LossyProxy:
         """Hold the next request to an API, and all that follows it on its connection."""
         self._held = Held(api)
 
-    def deliver(self) -> None:
+    @property
+    def is_holding(self) -> bool:
+        """Whether a request is held."""
+        return self._held is not None and self._held.link is not None
+
+    def deliver(self, *, has_end: bool = True) -> None:
         """Send the broker the held request with the end of its connection behind it; return when the broker is done.
 
-        Fails unless the client has closed the connection before it repeated the request.
+        Without the end, that comes when the broker has answered. Fails unless the client has closed the connection
+        before it repeated the request.
         """
 
         async def release(held: Held) -> None:
             assert held.is_given_up, "the client has not closed the connection"
             assert not held.is_repeated_early, "the request was repeated before its connection was closed"
+            held.has_end = has_end
             held.is_released.set()
             await held.is_over.wait()
 
         assert self._held is not None
         self._thread.call(release(self._held))
         self._held = None
+
+    def calm(self) -> None:
+        """Lose and hold nothing from now on."""
+        self._losses.clear()
+        self._then = self._held = None
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -99,62 +127,67 @@ class LossyProxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        upstream_reader, upstream_writer = await asyncio.open_connection(*self._upstream)
-        asked: deque[int] = deque()
+        link = _Link(reader, writer, *await asyncio.open_connection(*self._upstream))
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._requests(reader, upstream_writer, asked))
-                group.create_task(self._replies(upstream_reader, writer, asked))
+                group.create_task(self._requests(link))
+                group.create_task(self._replies(link))
         except* (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             self._tasks.discard(task)
-            for side in (writer, upstream_writer):
+            for side in (link.writer, link.upstream_writer):
                 side.close()
                 with contextlib.suppress(ConnectionError):
                     await side.wait_closed()
-            if self._held is not None and self._held.upstream is upstream_writer:
+            if self._held is not None and self._held.link is link:
                 self._held.is_over.set()
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[int]) -> None:
+    async def _requests(self, link: _Link) -> None:
         while True:
-            frame = await _read_frame(reader)
+            frame = await _read_frame(link.reader)
             key = struct.unpack_from(">h", frame, 4)[0]
-            asked.append(key)
+            link.asked.append(key)
             if self._held is not None and self._held.api == key:
-                if self._held.upstream is None:
-                    self._held.upstream = writer
+                if self._held.link is None:
+                    self._held.link = link
                     self._held.pieces.append(frame)
-                    await self._keep(self._held, reader, writer)
+                    self.held_count += 1
+                    await self._keep(self._held, link)
                 self._held.is_repeated_early |= not self._held.is_given_up
-            writer.write(frame)
-            await writer.drain()
+            link.upstream_writer.write(frame)
+            await link.upstream_writer.drain()
 
-    async def _keep(self, held: Held, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _keep(self, held: Held, link: _Link) -> None:
         with contextlib.suppress(ConnectionError):
-            while piece := await reader.read(1 << 16):
+            while piece := await link.reader.read(1 << 16):
                 held.pieces.append(piece)
-        held.is_given_up = True
+        link.is_given_up = held.is_given_up = True
         await held.is_released.wait()
-        if sys.platform == "linux":  # the end comes in the same segment, so that the broker has both or nothing
+        writer = link.upstream_writer
+        if sys.platform == "linux" and held.has_end:  # in the same segment, so that the broker has both or nothing
             writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         writer.writelines(held.pieces)
+        if not held.has_end:
+            await held.is_answered.wait()
         writer.write_eof()
         await asyncio.Event().wait()  # until the broker has closed its side
 
-    async def _replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[int]) -> None:
+    async def _replies(self, link: _Link) -> None:
         while True:
-            frame = await _read_frame(reader)
-            plan = self._losses.get(asked.popleft())
+            frame = await _read_frame(link.upstream_reader)
+            if link.is_given_up:
+                if self._held is not None and self._held.link is link:
+                    self._held.is_answered.set()
+                continue
+            plan = self._losses.get(link.asked.popleft())
             if plan and plan.popleft():
                 self.lost_count += 1
                 if self._then is not None:
                     await asyncio.get_running_loop().run_in_executor(None, self._then)
                 raise ConnectionError("lost on purpose")
-            if writer.is_closing():
-                continue  # the reply to a held request
-            writer.write(frame)
-            await writer.drain()
+            link.writer.write(frame)
+            await link.writer.drain()
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:
