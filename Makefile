@@ -10,7 +10,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo fetch test test-all gate-runs test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak lost-replies lint bench format docs clean
+.PHONY: help demo fetch test test-all gate-runs test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak hostile-network lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -99,8 +99,8 @@ calm-flows: $(VENV)/.dev ## FLOWS (4) Spark queries that run for MINUTES (30) an
 desk-orders: $(VENV)/.dev ## workers that decide for a sink, in ORDERS (20000) random orders, over a model of brokers
 	$(BIN)/python -m tests.faults.desk_orders --orders $(or $(ORDERS),20000) --seed $(or $(SEED),1)
 
-lost-replies: $(VENV)/.dev ## producers that lose replies again and again; RUNS of each kind and the first SEED choose
-	nice $(BIN)/python -m tests.faults.lost_replies --runs $(or $(RUNS),100) --seed $(or $(SEED),1)
+hostile-network: $(VENV)/.dev ## clients whose replies are lost and requests held; RUNS (100) of each scene and the first SEED choose, OPTIONS="--client java"
+	nice $(BIN)/python -m tests.faults.hostile_network --runs $(or $(RUNS),100) --seed $(or $(SEED),1) $(OPTIONS)
 
 storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped and, with NETWORK=1 as root, cut off
 	$(BIN)/python -m tests.faults.storm --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(NETWORK),--network)

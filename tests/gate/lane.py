@@ -49,7 +49,7 @@ PATHS: dict[str, Lane] = {
     "tests/faults/test_damaged": BROKER,
     "tests/faults/test_fuzz": BROKER,
     "tests/faults/test_hostile": BROKER,
-    "tests/faults/test_lost": BROKER,
+    "tests/faults/test_hostile_network_java.py": PROCESS,
     "tests/faults/test_security_fuzz": BROKER,
     "tests/gate/sample/": BROKER,
     "tests/gate/sample/pure/": PURE,
