@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from random import Random
 from typing import Any, NamedTuple
 
@@ -51,6 +52,14 @@ REFUSALS = (
 TOO_LARGE_ALONE = {"max.message.bytes": "150"}
 TOO_LARGE_TOGETHER = {"max.message.bytes": "1000"}
 TOO_OLD = {"message.timestamp.before.max.ms": str(HOUR_MS)}
+
+
+class Needed(Enum):
+    """How many records a run must acknowledge to be worth anything."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
 
 
 class Outcome(NamedTuple):
@@ -161,14 +170,14 @@ class Run:
             plan.append(self.dice.random() < (SEVERAL if plan and plan[-1] else chance))
         self.ground.proxy.lose(ApiKey.PRODUCE, *plan, then=then)
 
-    def judged(self, *, must_be_written: bool = False, note: str | None = None) -> Outcome:
+    def judged(self, needed: Needed, *, note: str | None = None) -> Outcome:
         """Compare what the producer was told with the log."""
         self.ground.proxy.calm()
         self.ground.broker.clear_faults()
         found = [(record.offset, int(record.value or b"")) for record in self.ground.broker.consume(self.topic, [0])]
-        return self.outcome(judge(self.sent, self.ledger, found), must_be_written=must_be_written, note=note)
+        return self.outcome(judge(self.sent, self.ledger, found), needed, note)
 
-    def outcome(self, verdict: Verdict, *, must_be_written: bool, note: str | None) -> Outcome:
+    def outcome(self, verdict: Verdict, needed: Needed, note: str | None = None) -> Outcome:
         """Add what a verdict does not know."""
         texts = [verdict.wrong] if verdict.wrong else []
         kinds = list(verdict.by_kind)
@@ -176,10 +185,10 @@ class Run:
             texts.append(note)
             kinds.append("repeated too early")
         failed = {number: text for number, text in self.ledger.failed.items() if text != ABORTED}
-        if must_be_written and self.ground.client.is_ours and failed:
+        if needed is Needed.ALL and self.ground.client.is_ours and failed:
             texts.append(f"failed: {shown(list(failed))}, the first with {next(iter(failed.values()))}")
             kinds.append("failed")
-        if not self.ledger.acknowledged and not self.scene.may_fail:
+        if needed is not Needed.NONE and not self.ledger.acknowledged:
             texts.append("no record was acknowledged")
             kinds.append("nothing acknowledged")
         return Outcome("; ".join(texts) or None, kinds, len(self.ledger.acknowledged), len(failed))
@@ -201,7 +210,7 @@ def lose_replies(run: Run) -> Outcome:
     with run.producing():
         run.lose(run.dice.random() < 0.3)
         run.send_bursts()
-    return run.judged(must_be_written=True)
+    return run.judged(Needed.ALL)
 
 
 def lose_and_refuse(run: Run) -> Outcome:
@@ -209,7 +218,7 @@ def lose_and_refuse(run: Run) -> Outcome:
     with run.producing():
         run.lose(run.dice.random() < 0.3, then=lambda: _refuse(run))
         run.send_bursts()
-    return run.judged()
+    return run.judged(Needed.NONE)
 
 
 def _refuse(run: Run) -> None:
@@ -227,16 +236,22 @@ def hold_requests(run: Run) -> Outcome:
 
 
 def _hold_batches(run: Run) -> Outcome:
+    """In one run of three the producer gives up a batch as soon as its request has timed out."""
     note = None
     proxy = run.ground.proxy
-    with run.producing(**{"request.timeout.ms": IMPATIENT_MS}):
+    gives_up = run.dice.random() < 1 / 3
+    delivery_ms = IMPATIENT_MS + 1 if gives_up else DELIVERY_MS
+    with run.producing(**{"linger.ms": 0, "request.timeout.ms": IMPATIENT_MS, "delivery.timeout.ms": delivery_ms}):
         run.send(run.dice.choice(BURSTS))
         run.flush()
         for _ in range(HELD_COUNT):
             proxy.hold(ApiKey.PRODUCE)
             run.send(run.dice.choice(BURSTS))
             run.flush()
-            assert proxy.is_holding
+            if not proxy.is_holding:  # the producer gave the records up before it sent them
+                assert gives_up
+                proxy.calm()
+                continue
             run.send(run.dice.choice(BURSTS))
             if run.dice.random() < 0.5:
                 run.flush()
@@ -245,7 +260,7 @@ def _hold_batches(run: Run) -> Outcome:
             except AssertionError as error:
                 note = str(error)
                 proxy.calm()
-    return run.judged(must_be_written=True, note=note)
+    return run.judged(Needed.NONE if gives_up else Needed.ALL, note=note)
 
 
 def _hold_commits(run: Run) -> Outcome:
@@ -289,14 +304,14 @@ def lower_limits(run: Run) -> Outcome:
     limits = run.dice.choice([TOO_LARGE_ALONE, TOO_LARGE_TOGETHER, TOO_OLD])
     with run.producing():
         _send_below_limits(run, limits)
-    return run.judged()
+    return run.judged(Needed.SOME)
 
 
 def split(run: Run) -> Outcome:
     """The same with one large batch, which a producer may split when it is too large."""
     with run.producing(**{"linger.ms": PATIENT_MS, "batch.size": BATCH_BYTES[-1]}):
         _send_below_limits(run, TOO_LARGE_TOGETHER)
-    return run.judged()
+    return run.judged(Needed.SOME)
 
 
 def _send_below_limits(run: Run, limits: dict[str, str]) -> None:
@@ -352,7 +367,7 @@ def remake_topic(run: Run) -> Outcome:
         run.send_bursts()
     del run.sent[: len(before)]
     run.ledger.forget(before)
-    return run.judged()
+    return run.judged(Needed.SOME)
 
 
 # --- transactions, with our client only
@@ -360,15 +375,15 @@ def remake_topic(run: Run) -> Outcome:
 
 def lose_in_transactions(run: Run) -> Outcome:
     """Lose replies to a producer with transactions."""
-    return _transact(run, None, may_fail=False)
+    return _transact(run, None, Needed.ALL)
 
 
 def lose_and_refuse_in_transactions(run: Run) -> Outcome:
     """Lose replies to it, and refuse what is sent next, every other time."""
-    return _transact(run, lambda: _refuse(run), may_fail=True)
+    return _transact(run, lambda: _refuse(run), Needed.NONE)
 
 
-def _transact(run: Run, then: Callable[[], None] | None, *, may_fail: bool) -> Outcome:
+def _transact(run: Run, then: Callable[[], None] | None, needed: Needed) -> Outcome:
     client, bootstrap = run.ground.client, run.ground.broker.bootstrap_servers
     assert isinstance(client, Tailrace), "transactions are tested with our client only"
     configs: dict[str, Any] = {
@@ -385,9 +400,7 @@ def _transact(run: Run, then: Callable[[], None] | None, *, may_fail: bool) -> O
     run.ground.proxy.calm()
     run.ground.broker.clear_faults()
     found = list(_read_committed(bootstrap, run.topic))
-    return run.outcome(
-        judge(run.sent, run.ledger, found, failed_may_be_written=False), must_be_written=not may_fail, note=None
-    )
+    return run.outcome(judge(run.sent, run.ledger, found, failed_may_be_written=False), needed)
 
 
 def _send_transactions(run: Run, producer: Any) -> None:
@@ -423,7 +436,6 @@ class Scene(NamedTuple):
 
     name: str
     play: Callable[[Run], Outcome]
-    may_fail: bool = False
     is_ours_only: bool = False
 
 
@@ -435,8 +447,8 @@ SCENES = {
         Scene("lowered-limits", lower_limits),
         Scene("splits", split),
         Scene("remade-topic", remake_topic),
-        Scene("refusals", lose_and_refuse, may_fail=True),
+        Scene("refusals", lose_and_refuse),
         Scene("transactions", lose_in_transactions, is_ours_only=True),
-        Scene("refused-transactions", lose_and_refuse_in_transactions, may_fail=True, is_ours_only=True),
+        Scene("refused-transactions", lose_and_refuse_in_transactions, is_ours_only=True),
     )
 }

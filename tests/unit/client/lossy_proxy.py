@@ -20,6 +20,8 @@ from tailrace.client.loop_thread import LoopThread
 from tailrace.protocol.api_key import ApiKey
 from tailrace.testing import Broker
 
+PATIENCE_S = 60.0
+
 
 @dataclass(eq=False)
 class _Link:
@@ -40,7 +42,7 @@ class Held:
         self.api = api
         self.link: _Link | None = None
         self.pieces: list[bytes] = []
-        self.is_given_up = False
+        self.given_up = asyncio.Event()
         self.is_repeated_early = False
         self.has_end = True
         self.is_released = asyncio.Event()
@@ -93,12 +95,13 @@ class LossyProxy:
     def deliver(self, *, has_end: bool = True) -> None:
         """Send the broker the held request with the end of its connection behind it; return when the broker is done.
 
-        Without the end, that comes when the broker has answered. Fails unless the client has closed the connection
-        before it repeated the request.
+        Without the end, that comes when the broker has answered. Fails unless the client closes the connection, and
+        has closed it before it repeated the request.
         """
 
         async def release(held: Held) -> None:
-            assert held.is_given_up, "the client has not closed the connection"
+            async with asyncio.timeout(PATIENCE_S):
+                await held.given_up.wait()
             assert not held.is_repeated_early, "the request was repeated before its connection was closed"
             held.has_end = has_end
             held.is_released.set()
@@ -154,7 +157,7 @@ class LossyProxy:
                     self._held.pieces.append(frame)
                     self.held_count += 1
                     await self._keep(self._held, link)
-                self._held.is_repeated_early |= not self._held.is_given_up
+                self._held.is_repeated_early |= not self._held.given_up.is_set()
             link.upstream_writer.write(frame)
             await link.upstream_writer.drain()
 
@@ -162,7 +165,8 @@ class LossyProxy:
         with contextlib.suppress(ConnectionError):
             while piece := await link.reader.read(1 << 16):
                 held.pieces.append(piece)
-        link.is_given_up = held.is_given_up = True
+        link.is_given_up = True
+        held.given_up.set()
         await held.is_released.wait()
         writer = link.upstream_writer
         if sys.platform == "linux" and held.has_end:  # in the same segment, so that the broker has both or nothing
