@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
 
 from tailrace.client.address import Address
 from tailrace.client.backoff import Backoff
-from tailrace.client.error import BrokerUnavailable
+from tailrace.client.error import BrokerUnavailable, DeliveryTimeout
 from tailrace.client.metadata import ClusterView, Node, Partition, Topic
 from tailrace.client.produce import queue
 from tailrace.client.produce.delivery import LoopReceipt
@@ -348,3 +349,26 @@ async def test_the_first_batch_for_a_broker_that_may_not_know_the_producer_is_se
         results = await asyncio.gather(second, third)
         assert wires.log.values == [2, 3]
         assert [result.offset for result in results] == [0, 1]
+
+
+async def test_a_batch_behind_an_expired_one_leaves_at_once() -> None:
+    """Batches 2 and 3 were written, their replies lost, and both waited to be sent again when 2 expired.
+
+    Batch 3 could leave only after 2 had failed, and nothing made the sender look at it then. It waited for the next
+    record, or for its own time-out.
+    """
+    async with sending(1, ALL) as (wires, producer):
+        await producer.send(1)
+        expiring, behind = producer.send(2), producer.send(3)
+        await until(lambda: len(wires.wire.unanswered) == 2)
+        with patch.object(producer.sender._source, "admits", return_value=False) as admits:
+            wires.lose()
+            batches = producer.outbox._queues[T0].batches
+            await until(lambda: not producer.sender._is_refreshing)
+            await until(lambda: admits.called and all(batch.not_before_s < time.monotonic() for batch in batches))
+        batches[0].created_at_s -= DEADLINE_S
+        producer.sender.wake()
+        with pytest.raises(DeliveryTimeout):
+            await expiring
+        assert (await behind).offset == 2
+        assert wires.log.values == [1, 2, 3]
