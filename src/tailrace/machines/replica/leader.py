@@ -226,8 +226,14 @@ class LeaderReplica:
         self.on_isr(self.isr, self.elr)
 
     def low_watermark(self, log_start_offset: int, is_live: Callable[[int], bool]) -> int:
-        """Return the highest log start offset that no live replica is below; DeleteRecords waits for it."""
-        starts = [progress.log_start_offset for other, progress in self.followers.items() if is_live(other)]
+        """Return the highest log start offset that no replica is below that is live or may be elected.
+
+        DeleteRecords waits for it. A replica of the ISR or the ELR may be elected as soon as it comes back. In Kafka,
+        which waits for live replicas only, the deleted records return with it.
+        """
+        electable = {*self._maximal, *self.elr}
+        counted = (progress for other, progress in self.followers.items() if other in electable or is_live(other))
+        starts = [progress.log_start_offset for progress in counted]
         return min([log_start_offset, *starts])
 
     def _is_caught_up(self, progress: Progress, log_end_offset: int, now_ms: int) -> bool:

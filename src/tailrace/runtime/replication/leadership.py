@@ -147,11 +147,11 @@ class Leadership:
 
     @property
     def low_watermark(self) -> int:
-        """The offset from which all live replicas have the log."""
+        """The offset from which all replicas have the log that are live or may be elected."""
         return self.machine.low_watermark(self._partition.log.log_start_offset, self._world.desk.is_live)
 
     def when_deleted(self, offset: int) -> OffsetReached | None:
-        """What to wait for until no replica that lives has anything below `offset`; None if none has."""
+        """Return what to wait for until no live or electable replica has anything below `offset`; None if none has."""
         if self.low_watermark >= offset:
             return None
         if self._deletions is None:

@@ -85,7 +85,7 @@ def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsRequestPartitio
 
 
 async def _wait(deletions: Sequence[Deletion], timeout_ms: int) -> None:
-    """Wait for all live replicas, at most for the timeout of the request."""
+    """Wait for all live and all electable replicas, at most for the timeout of the request."""
     if not (ends := [deletion.end for deletion in deletions if deletion.end is not None]):
         return
     await asyncio.wait(ends, timeout=max(timeout_ms, 0) / 1000)

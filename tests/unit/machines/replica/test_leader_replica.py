@@ -84,6 +84,20 @@ def test_the_low_watermark_is_the_highest_start_that_all_live_replicas_have_reac
     machine.on_fetch(2, 1, 5, 4, 5, 0)
     machine.on_fetch(3, 1, 5, 2, 5, 0)
     assert machine.low_watermark(4, lambda _broker: True) == 2
+    machine.on_isr((1, 2))
+    assert machine.low_watermark(4, lambda broker: broker != 3) == 4
+
+
+def test_the_low_watermark_counts_absent_replicas_that_may_be_elected() -> None:
+    """Broker 3, of the ELR, was away while the leader deleted records; it was elected, and they returned."""
+    leader = ModelBroker(1)
+    machine = leader.lead(0, (1, 2, 3), (1, 3))
+    machine.on_fetch(2, 1, 5, 4, 5, 0)
+    machine.on_fetch(3, 1, 5, 2, 5, 0)
+    assert machine.low_watermark(4, lambda broker: broker != 3) == 2
+    machine.on_isr((1,), elr=(3,))
+    assert machine.low_watermark(4, lambda broker: broker != 3) == 2
+    machine.on_isr((1, 2))
     assert machine.low_watermark(4, lambda broker: broker != 3) == 4
 
 
