@@ -18,6 +18,7 @@ _LATENCY_S = (0.000_1, 0.002)
 _SLOW_LATENCY_S = (0.01, 0.3)
 _RETRY_S_MAX = 1.0  # the longest delay of retransmission after a cut is mended
 WORLD = "world"
+_API_KEY = slice(4, 6)  # of a request, behind its length
 
 
 class Loop(Protocol):
@@ -54,6 +55,14 @@ class Listener:
         """Return at once, because `close` is immediate."""
 
 
+class _Trap(NamedTuple):
+    """A kind of request that is held when a host sends it, for so long."""
+
+    api_key: int
+    for_s: float
+    caught: "asyncio.Future[None]"
+
+
 class _Waiting(NamedTuple):
     """A message that cannot be delivered now."""
 
@@ -70,6 +79,7 @@ class Network:
         self.random = random
         self.slow_share = 0.01  # of messages, delayed so much that others overtake them
         self._loss_shares: dict[tuple[str, str], float] = {}
+        self._traps: dict[str, _Trap] = {}
         self.transports: dict[SimTransport, None] = {}
         self._listeners: dict[Address, Listener] = {}
         self._ports: dict[str, int] = {}
@@ -92,6 +102,7 @@ class Network:
         """Mend every link."""
         self._cuts.clear()
         self._loss_shares.clear()
+        self._traps.clear()
         self._retry()
 
     def lose(self, source: str, target: str, share: float) -> None:
@@ -102,6 +113,24 @@ class Network:
         """Return whether a connection between these hosts breaks in place of the delivery of some data."""
         share = self._loss_shares.get((source, target), 0.0)
         return share > 0 and self.random.random() < share
+
+    def hold_next(self, source: str, api_key: int, for_s: float) -> "asyncio.Future[None]":
+        """Hold the next request of a kind that a host sends, with all that follows it on its connection.
+
+        The result is done when the host has sent it.
+        """
+        trap = self._traps[source] = _Trap(api_key, for_s, self.loop.create_future())
+        return trap.caught
+
+    def catch(self, source: str, data: bytes) -> float:
+        """Return for how many seconds to hold what a host sends, because it is the request to be held; else 0."""
+        trap = self._traps.get(source)
+        if trap is None or int.from_bytes(data[_API_KEY], "big") != trap.api_key:
+            return 0.0
+        del self._traps[source]
+        if not trap.caught.done():
+            trap.caught.set_result(None)
+        return trap.for_s
 
     def power_off(self, host: str) -> None:
         """Turn a host off without notice; its peers get resets when they send after it is back."""

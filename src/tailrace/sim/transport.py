@@ -43,6 +43,8 @@ class Wire(Protocol):
 
     def loses(self, source: str, target: str) -> bool: ...
 
+    def catch(self, source: str, data: bytes) -> float: ...
+
     def arrival_s(self) -> float: ...
 
     def carry(self, source: str, target: str, action: Callable[[], None]) -> None: ...
@@ -128,6 +130,8 @@ class SimTransport(asyncio.Transport):
         data = b"".join(list_of_data)
         if not data or self._is_closing or self._is_gone:
             return
+        if held_s := self._wire.catch(self.local[0], data):
+            self.hold(held_s)
         for piece in self._split(data):
             self._send(piece)
         if self.get_write_buffer_size() > self._high_bytes and not self._is_writing_paused:

@@ -197,6 +197,27 @@ def test_the_end_of_a_connection_is_seen_behind_what_was_sent_before(is_held: bo
     assert play(scene()) == [PeerState.PRESENT, early, PeerState.ENDED, PeerState.GONE]
 
 
+def test_only_the_next_request_of_a_kind_is_held() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        pair.there.answers = False
+        other, wanted = (bytes(4) + key.to_bytes(2, "big") + b"asked" for key in (3, 0))
+        caught = pair.network.hold_next("north", 0, 10.0)
+        pair.here.transport.write(other)
+        await asyncio.sleep(1)
+        assert (pair.there.received, caught.done()) == (other, False)
+        pair.here.transport.write(wanted)
+        await asyncio.sleep(9)
+        assert (pair.there.received, caught.done()) == (other, True)
+        await asyncio.sleep(2)
+        assert pair.there.received == other + wanted
+        pair.here.transport.write(wanted)
+        await asyncio.sleep(1)
+        assert pair.there.received == other + wanted + wanted
+
+    play(scene())
+
+
 def test_a_reader_that_pauses_holds_the_writer_back() -> None:
     async def scene() -> None:
         pair = await Pair().connect()

@@ -2,9 +2,14 @@
 
 Several clients have the same transactional id. The latest one fences the others, which find out during any operation,
 possibly after a long pause.
+
+Now and then the network holds the last record of a teller for longer than the teller waits for an answer. Most of these
+tellers abort. If their transactions are of the first generation, the record arrives with the epoch of the next one, or
+after everything, and the leader has to ask the coordinator whether there is a transaction (KIP-890).
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -12,7 +17,10 @@ from tailrace.client.error import CommitFailed, TransactionFailed
 from tailrace.client.fetch.record import ConsumerRecord
 from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
+from tailrace.protocol.api_key import ApiKey
 from tailrace.sim.face import SimConsumer, open_consumer
+from tailrace.sim.network import WORLD
+from tailrace.sim.process import PROCESS
 from tailrace.sim.record_workload import poll
 from tailrace.sim.transaction.producer import RecordedProducer
 from tailrace.sim.workload import keep_trying, partition_name
@@ -27,6 +35,11 @@ _LIFE_SHARE = 0.05
 _REST_S = (0.2, 2.0)
 _VALUES_MAX = 4
 _PEEK_SHARE = 0.1
+_LATE_SHARE = 0.15  # of transactions, the last record of which is held
+_LATE_ABORT_SHARE = 0.7
+_LATE_S = (0.05, 2.0)  # after the teller has given up the request
+_LATE_PATIENCE_S_MAX = 5.0
+_CAUGHT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +105,19 @@ class Teller(TransactionalClient):
     async def live(self, name: str, random: Random) -> None:
         places = [(self.shape.target, partition, "earliest") for partition in range(self.shape.partition_count)]
         consumer = open_consumer(self.world, name, self.shape.consumer)
+        late = Random(f"late {name} {self.world.seed}")
         async with self.producer(name) as producer, consumer.assign(places):
             await producer.init()
             while self.goes_on(random):
                 try:
-                    await self._tell(producer, consumer, name, random)
+                    await self._tell(producer, consumer, name, random, late)
                 except TransactionFailed:
                     await producer.abort()
                 await asyncio.sleep(random.expovariate(1 / self.shape.pause_s))
 
-    async def _tell(self, producer: RecordedProducer, consumer: SimConsumer, name: str, random: Random) -> None:
+    async def _tell(
+        self, producer: RecordedProducer, consumer: SimConsumer, name: str, random: Random, late: Random
+    ) -> None:
         transaction = await producer.begin()
         for number in range(random.randint(1, _VALUES_MAX)):
             partition = random.randrange(self.shape.partition_count)
@@ -109,7 +125,27 @@ class Teller(TransactionalClient):
             await self.pause(random)
         if random.random() < _PEEK_SHARE:
             await poll(self.world, name, consumer)
-        await (producer.abort if random.random() < self.abort_share else producer.commit)()
+        is_aborted = random.random() < self.abort_share
+        if late.random() < _LATE_SHARE and not self.world.is_healed and self._patience_s <= _LATE_PATIENCE_S_MAX:
+            await self._send_late(producer, f"{transaction}.late", late)
+            is_aborted |= late.random() < _LATE_ABORT_SHARE
+        await (producer.abort if is_aborted else producer.commit)()
+
+    @property
+    def _patience_s(self) -> float:
+        """The time after which a producer gives up a request."""
+        return float(str(self.shape.producer["request.timeout.ms"])) / 1000
+
+    async def _send_late(self, producer: RecordedProducer, value: str, random: Random) -> None:
+        """Send a value that the network holds for longer than the producer waits for an answer."""
+        process = PROCESS.get()
+        host = WORLD if process is None else process.host
+        held_s = self._patience_s + random.uniform(*_LATE_S)
+        caught = self.world.loop.network.hold_next(host, ApiKey.PRODUCE, held_s)
+        await producer.send(self.shape.target, random.randrange(self.shape.partition_count), value)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(caught, _CAUGHT_S)
+            self.world.count("hold produce")
 
 
 class Copier(TransactionalClient):
