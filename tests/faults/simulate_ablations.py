@@ -73,6 +73,8 @@ def all_ablations() -> Iterator[Ablation]:
     yield from _of(care_ablation.ABLATIONS, ClusterSimulation, care_ablation.FOUND)
     yield from _of(disk_ablation.ABLATIONS, ClusterSimulation, disk_ablation.FOUND)
     yield from _of(admin_ablation.ABLATIONS, ClusterSimulation, admin_ablation.FOUND)
+    one_broker = {"leader deletes too much, one broker": admin_ablation.leader_deletes_too_much}
+    yield from _of(one_broker, Simulation, dict.fromkeys(one_broker, admin_ablation.FOUND["leader deletes too much"]))
     yield from _of(group_ablation.ABLATIONS, GroupSimulation, group_ablation.FOUND)
     yield from _of(transaction_ablation.ABLATIONS, TransactionClusterSimulation, transaction_ablation.FOUND)
 

@@ -32,7 +32,6 @@ from tailrace.sim.group_workload import (
 from tailrace.sim.history import History
 from tailrace.sim.incarnation import Incarnations
 from tailrace.sim.invariant import Invariants
-from tailrace.sim.live_topic_workload import LiveTopicWorkload
 from tailrace.sim.process import PROCESS
 from tailrace.sim.record_workload import RecordWorkload, Shape
 from tailrace.sim.refusal import count_refusals, counting_restarts
@@ -46,7 +45,6 @@ from tailrace.sim.zookeeper import SimZookeeper
 _GROUPS_S_MIN = 6.0  # a group needs a while to form
 _QUIET_S = 120.0
 _LOOK_S = 0.2
-_UNLIMITED_SHARE = 0.2
 _REMADE_SHARE = 0.3
 _DRIFTS = (1.0, 1.0, 0.99, 0.999, 1.001, 1.01)
 
@@ -59,6 +57,8 @@ class ClusterSimulation(Simulation):
     """
 
     settle_s = 0.5
+    unlimited_share = 0.2  # of the seeds with an administrator
+    limits_every_s = (0.2, 0.6)
     session_timeout_ms = 1_500
     care_share = 0.5  # of the seeds, in which logs are cleaned all the time
     unclean_share = 0.05
@@ -133,11 +133,7 @@ class ClusterSimulation(Simulation):
         return [] if self.is_unclean else super().judge(history)
 
     def limiters(self, *shapes: Shape) -> list[Workload]:
-        """Return the workload that changes the limits of these topics, in most seeds with an administrator."""
-        random = Random(f"limiter {self.world.seed}")
-        if not self.admin_every_s or random.random() < _UNLIMITED_SHARE:
-            return []
-        return [LiveTopicWorkload(self.world, shapes, every_s=random.choice([0.2, 0.6]))]
+        return super().limiters(*shapes) if self.admin_every_s else []
 
     def remakers(self) -> list[Workload]:
         """Return the workload that deletes a topic and creates it again, in some seeds."""
@@ -163,9 +159,6 @@ class ClusterSimulation(Simulation):
             "replica.high.watermark.checkpoint.interval.ms": "1000",
             # As in Kafka, deleted records may return if all replicas crash before they have written their log starts.
             "log.flush.offset.checkpoint.interval.ms": "50" if self.admin_every_s else "60000",
-            "log.retention.check.interval.ms": Random(f"retention {self.world.seed}").choice(
-                ["200", "300000", "300000"]
-            ),
             "controlled.shutdown.retry.backoff.ms": "500",
             "group.min.session.timeout.ms": "1000",
             "group.consumer.min.session.timeout.ms": "1000",

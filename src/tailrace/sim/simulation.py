@@ -19,6 +19,7 @@ from tailrace.sim.fault import Faults
 from tailrace.sim.group_watch import GroupWatch
 from tailrace.sim.group_workload import GroupWorkload, plain_group
 from tailrace.sim.history import History
+from tailrace.sim.live_topic_workload import LiveTopicWorkload
 from tailrace.sim.loop import START_S
 from tailrace.sim.record_workload import RecordWorkload, Shape
 from tailrace.sim.workload import Workload
@@ -80,6 +81,9 @@ class Simulation:
     """The simulation of one broker and its clients."""
 
     settle_s = 5.0
+    unlimited_share = 0.5
+    """The share of seeds in which the limits of live topics stay as they are."""
+    limits_every_s: tuple[float, ...] = (1.0, 4.0)
 
     def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         """`for_s` is the duration of the faults; by default the seed chooses it."""
@@ -100,7 +104,15 @@ class Simulation:
 
     def choose_workloads(self) -> list[Workload]:
         """Choose the workloads that run during the faults."""
-        return [RecordWorkload(self.world, self.shape), GroupWorkload(self.world, plain_group(self.shape))]
+        groups = GroupWorkload(self.world, plain_group(self.shape))
+        return [RecordWorkload(self.world, self.shape), groups, *self.limiters(self.shape)]
+
+    def limiters(self, *shapes: Shape) -> list[Workload]:
+        """Return the workload that changes the limits of these topics and deletes their records, in some seeds."""
+        random = Random(f"limiter {self.world.seed}")
+        if random.random() < self.unlimited_share:
+            return []
+        return [LiveTopicWorkload(self.world, shapes, every_s=random.choice(self.limits_every_s))]
 
     def choose_shape(self) -> Shape:
         """Choose the parameters of the clients."""
@@ -153,6 +165,9 @@ class Simulation:
             "group.initial.rebalance.delay.ms": "0",
             "log.message.timestamp.after.max.ms": str(2**63 - 1),  # clocks may be an hour off
             "log.roll.ms": str(self.random.choice([3_000, 20_000, 600_000])),
+            "log.retention.check.interval.ms": Random(f"retention {self.world.seed}").choice(
+                ["200", "300000", "300000"]
+            ),
         }
         if self.loses_power:
             options["log.flush.interval.messages"] = "1"

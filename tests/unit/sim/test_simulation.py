@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from tests.unit.sim.admin_ablation import ABLATIONS, FOUND
 
 from tailrace.runtime.append import Appender
 from tailrace.sim.simulate import main, report
@@ -12,6 +13,7 @@ from tailrace.sim.simulation import Simulation
 SEEDS = (3, 12, 31)
 LONG_SEED = 2
 FOR_S = 20.0
+TOO_MUCH = "leader deletes too much"
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, pytest.param(LONG_SEED, marks=pytest.mark.slow)])
@@ -25,6 +27,14 @@ def test_one_seed_is_one_story() -> None:
     one, other, another = (Simulation(seed, for_s=3.0).run() for seed in (5, 5, 6))
     assert (one.digest, one.notes) == (other.digest, other.notes)
     assert one.digest != another.digest
+
+
+def test_the_limits_of_a_live_topic_change_in_some_seeds() -> None:
+    """A deletion by that administrator that goes too far is found."""
+    with ABLATIONS[TOO_MUCH]():
+        outcome = Simulation(1, for_s=FOR_S).run()
+    assert outcome.counts["admin delete records"]
+    assert any(problem.startswith(tuple(FOUND[TOO_MUCH])) for problem in outcome.problems), outcome.problems
 
 
 class Careless(Simulation):

@@ -52,7 +52,8 @@ class TransactionSimulation(Simulation):
     """The simulation of transactions with one broker."""
 
     def choose_workloads(self) -> list[Workload]:
-        return [make_workload(self)]
+        workload = make_workload(self)
+        return [workload, *self.limiters(*workload.topics)]
 
     def broker_options(self) -> dict[str, str]:
         factor = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
