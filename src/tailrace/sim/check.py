@@ -21,6 +21,7 @@ from tailrace.sim.checkers.log_start import find_falling_starts, find_greedy_ret
 from tailrace.sim.checkers.loss import find_aborted_reads, find_lost_writes, find_phantoms, find_unseen
 from tailrace.sim.checkers.owner import find_two_owners
 from tailrace.sim.checkers.place import find_duplicates, find_inconsistent_offsets, find_misplaced
+from tailrace.sim.checkers.policy import find_uncalled_care
 from tailrace.sim.checkers.sequence import find_nonmonotonic_polls, find_nonmonotonic_sends, find_poll_skips
 from tailrace.sim.checkers.timestamp import find_wrong_lookups
 from tailrace.sim.checkers.transaction_fence import find_commits_after_fencing, find_writes_after_fencing
@@ -72,6 +73,7 @@ CARE_CHECKERS: tuple[Checker, ...] = (
     find_unasked_starts,
     find_greedy_retention,
     find_wrong_lookups,
+    find_uncalled_care,
 )
 
 CHECKERS = (*LOG_CHECKERS, *TRANSACTION_CHECKERS, *CARE_CHECKERS)

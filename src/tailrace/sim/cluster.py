@@ -13,8 +13,8 @@ from tailrace.runtime.lease import Lease
 from tailrace.server.dispatch import Dispatcher
 from tailrace.sim.admin_workload import AdminWorkload
 from tailrace.sim.broker import SimBroker
-from tailrace.sim.care.retention_watch import watching_retention
 from tailrace.sim.care.shape import choose_care
+from tailrace.sim.care.watch import watching_care
 from tailrace.sim.care.workload import CareWorkload
 from tailrace.sim.clock import SimClock
 from tailrace.sim.cluster_fault import ClusterFaults
@@ -73,7 +73,8 @@ class ClusterSimulation(Simulation):
         self.care = choose_care(seed, self.care_share)
         self.config_every_s = Random(f"configs {seed}").choice([0.0, 0.2, 0.6])  # 0: configs stay
         unclean_topics = {self.shape.topic, LATE_TOPIC, REMADE} if self.is_unclean else set()
-        self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics)
+        compacted_topics = self.care.compacted_topics if self.care is not None else ()
+        self.invariants = Invariants(self.world.count, unclean_topics=unclean_topics, compacted_topics=compacted_topics)
         self.incarnations = Incarnations(REMADE)
 
     @property
@@ -218,7 +219,7 @@ class ClusterSimulation(Simulation):
             self._looking_at_leases(),
             self.invariants.noticing(),
             counting_restarts(self.world.count),
-            watching_retention(self.world),
+            watching_care(self.world),
         ):
             return super().run()
 

@@ -38,7 +38,8 @@ scan       partition, offset (where it begins), final   end, records: [offset, k
                                                         stalled (the end never came)
 lookup     partition, timestamp_ms, leader_epoch, final offset, found_ms (of the record; -1: none)
 expire     partition, before, offset (of the log start), (a broker's retention moved its log start)
-           clock_ms, left_bytes
+           clock_ms, left_bytes, policy (that the broker follows)
+compact    partition, policy             (a broker began to compact)
 
 A partition has a name such as `views-0`. A value is sent once, by one process, to one partition. A transaction has a
 unique name in the history. Only an operation that certainly never happened has failed: a commit that is rejected

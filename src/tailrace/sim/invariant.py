@@ -93,10 +93,20 @@ class _Committed:
 class Invariants:
     """Checks the replicas of all brokers and the metadata."""
 
-    def __init__(self, count: Callable[[str], None] | None = None, *, unclean_topics: Collection[str] = ()) -> None:
-        """`count` is called for each election, with its kind; `unclean_topics` allow unclean elections."""
+    def __init__(
+        self,
+        count: Callable[[str], None] | None = None,
+        *,
+        unclean_topics: Collection[str] = (),
+        compacted_topics: Collection[str] = (),
+    ) -> None:
+        """`count` is called for each election, with its kind; `unclean_topics` allow unclean elections.
+
+        `compacted_topics` may be compacted at times, whatever their config is now.
+        """
         self._count = count or (lambda _kind: None)
         self._unclean_topics = unclean_topics
+        self._compacted_topics = compacted_topics
         self._producer_ids = ProducerIdLedger()
         self.brokers: dict[int, SimBroker] = {}
         self._holders = Holders(self.brokers)
@@ -175,7 +185,7 @@ class Invariants:
             _fail(broker, partition, f"it leads with log end offset {own_end}, but the high watermark was {end_offset}")
 
     def _check_content(self, broker: SimBroker, partition: Partition, committed: _Committed, start: int) -> None:
-        if partition.log.config.cleanup_policy_compact:
+        if self._is_compacted(partition):
             return  # each replica compacts for itself
         if partition.is_offline:
             return  # its disk has failed, so nothing can be read; what it holds is checked on the other replicas
@@ -183,6 +193,9 @@ class Invariants:
             known = committed.batches.setdefault(base_offset, digest)
             if known != digest:
                 _fail(broker, partition, f"the batch at offset {base_offset} differs from the committed one")
+
+    def _is_compacted(self, partition: Partition) -> bool:
+        return partition.log.config.cleanup_policy_compact or partition.topic in self._compacted_topics
 
     def _check_isr(self, broker: SimBroker, partition: Partition) -> None:
         for other_id in partition.isr:
@@ -333,7 +346,7 @@ class Invariants:
         found: dict[_Key, tuple[int, int, list[tuple[int, bytes]]]] = {}
         for broker in self.brokers.values():
             for partition in broker.replicas():
-                if partition.log.config.cleanup_policy_compact:
+                if self._is_compacted(partition):
                     continue
                 content = [] if partition.high_watermark == 0 else list(_batches(broker, partition, 0))
                 start = partition.log.log_start_offset

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -9,11 +10,15 @@ from tailrace.machines.controller.record import PartitionRecord
 from tailrace.records.batch import BatchHeader, Buffer
 from tailrace.records.offset_map import PythonOffsetMap
 from tailrace.records.rewrite import empty_batch, rewrite_batch
+from tailrace.runtime.log.care import LogCare
 from tailrace.runtime.partition import Partition
 from tailrace.server.handlers import fetch
+from tailrace.sim.care.shape import RETAINED
 from tailrace.storage import batch_filter, compaction, replica_append, retention, timestamp_lookup
 from tailrace.storage.batch_filter import BatchFilter
 from tailrace.storage.compaction_plan import CompactionPlan
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
 from tailrace.storage.timestamp_lookup import TimestampLookup
 
 
@@ -200,6 +205,49 @@ def logs_begin_with_batches() -> Iterator[None]:
 
 
 @contextmanager
+def retention_ignores_the_policy() -> Iterator[None]:
+    """Retention removes the old records of a topic that is only compacted, too."""
+    apply = retention.apply_retention
+
+    def apply_always(log: Any, *rest: Any) -> int:
+        with patch.object(log, "config", replace(log.config, cleanup_policy_delete=True)):
+            return apply(log, *rest)
+
+    with patch.object(retention, "apply_retention", apply_always):
+        yield
+
+
+@contextmanager
+def compaction_ignores_the_policy() -> Iterator[None]:
+    """The log cleaner compacts a topic that only has retention, too."""
+    compacted = LogCare.compacted
+
+    def yield_more(care: LogCare) -> Iterator[Partition]:
+        yield from (partition for partition in compacted(care) if partition.topic != RETAINED)
+        for partition in care._replicas.all():
+            if partition.topic == RETAINED and not partition.is_offline:
+                config = replace(partition.log.config, cleanup_policy_compact=True, min_cleanable_dirty_ratio=0.01)
+                with patch.object(partition.log, "config", config):
+                    yield partition
+
+    with patch.object(LogCare, "compacted", yield_more):
+        yield
+
+
+@contextmanager
+def policies_stay() -> Iterator[None]:
+    """A log keeps its cleanup.policy until its broker starts again."""
+    reconfigure = Log.reconfigure
+
+    def keep(log: Log, config: LogConfig) -> None:
+        policies = ("cleanup_policy_compact", "cleanup_policy_delete")
+        reconfigure(log, replace(config, **{name: getattr(log.config, name) for name in policies}))
+
+    with patch.object(Log, "reconfigure", keep):
+        yield
+
+
+@contextmanager
 def _nothing() -> Iterator[None]:
     yield
 
@@ -217,6 +265,9 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "one segment more is deleted": one_segment_more_is_deleted,
     "lookups begin a segment later": lookups_begin_a_segment_later,
     "logs begin with batches": logs_begin_with_batches,
+    "retention ignores the policy": retention_ignores_the_policy,
+    "compaction ignores the policy": compaction_ignores_the_policy,
+    "policies stay": policies_stay,
 }
 
 FOUND = {
@@ -232,5 +283,8 @@ FOUND = {
     "one segment more is deleted": frozenset({"greedy-retention"}),
     "lookups begin a segment later": frozenset({"wrong-lookup"}),
     "logs begin with batches": frozenset({"not all replicas are in sync"}),
+    "retention ignores the policy": frozenset({"uncalled-care"}),
+    "compaction ignores the policy": frozenset({"uncalled-care"}),
+    "policies stay": frozenset({"lost-config"}),
 }
 """The first words of the problems that each of them causes."""

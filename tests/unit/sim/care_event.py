@@ -60,9 +60,29 @@ class CareStory(Story):
         operation.ok(low_watermark=offset if told is None else told)
         return self
 
-    def retain(self, before: int, offset: int, *, clock_ms: int = 1_000_000, left_bytes: int = 0) -> Self:
+    def compact(self, policy: str = "compact") -> Self:
+        """Have a broker begin to compact."""
+        self.recorder.invoke("broker-1", "compact", partition=self.partition, policy=policy).ok()
+        return self
+
+    def reform(self, policy: str) -> Self:
+        """Change the policy of the topic, without an answer."""
+        topic = self.partition.rpartition("-")[0]
+        self.recorder.invoke("reformer", "alter", topic=topic, configs={"cleanup.policy": policy}).unknown("time-out")
+        return self
+
+    def retain(
+        self,
+        before: int,
+        offset: int,
+        *,
+        clock_ms: int = 1_000_000,
+        left_bytes: int = 0,
+        policy: str | None = None,
+    ) -> Self:
         """Have a broker's retention move the log start."""
-        told = {"before": before, "offset": offset, "clock_ms": clock_ms, "left_bytes": left_bytes}
+        told: dict[str, object] = {"before": before, "offset": offset, "clock_ms": clock_ms, "left_bytes": left_bytes}
+        told |= {} if policy is None else {"policy": policy}
         self.recorder.invoke("broker-1", "expire", partition=self.partition, **told).ok()
         return self
 

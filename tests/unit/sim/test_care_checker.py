@@ -55,6 +55,13 @@ CLEAN = {
     .start(0),
     "a deposed leader knows less": kept().lookup(200, -1).lookup(LATEST, 1).lookup(MAX_TIMESTAMP, 0, 0).start(0),
     "passed over, because it may be gone": kept(retention_ms=500).lookup(0, 1, 100).retain(0, 1).start(1),
+    "a policy that the topic had before": kept()
+    .reform("compact")
+    .compact()
+    .put(3, "a")
+    .scan((1, "b"), (2, "c"), (3, "a")),
+    "retention for a while": pair(retention_ms=500).reform("compact,delete").retain(0, 1, policy="compact,delete"),
+    "young, but compaction may have removed it": pair(retention_ms=500).reform("delete").retain(0, 1, clock_ms=200),
     "passed over, because a newer one took its place": pair().lookup(0, 1, 100).start(0),
 }
 
@@ -67,6 +74,13 @@ BROKEN = {
     "start-unasked": kept().delete(1).start(2),
     "greedy-retention": kept(retention_ms=500).retain(0, 2, clock_ms=600),
     "wrong-lookup": kept().lookup(50, 2, 200).start(0),
+    "uncalled-care": kept().compact(),
+}
+
+UNCALLED = {
+    "a policy without retention": pair(retention_ms=500).reform("delete").retain(0, 1, policy="compact"),
+    "a policy without compaction": kept().reform("compact").compact("delete"),
+    "a policy that comes later": kept().compact("compact").reform("compact"),
 }
 
 
@@ -150,3 +164,8 @@ def test_what_a_tombstone_deleted_may_be_left_on_a_replica_that_was_away() -> No
     assert "returned" not in story.finish((0, "a"), (3, "b")).anomalies()
     story = Story(delete_retention_ms=0).put(0, "a").put(1, "a", is_tombstone=True).put(2, "a").put(3, "b")
     assert "returned" in story.finish((0, "a"), (3, "b")).anomalies()
+
+
+@pytest.mark.parametrize("name", UNCALLED)
+def test_care_that_no_policy_calls_for_is_found(name: str) -> None:
+    assert UNCALLED[name].anomalies() == ["uncalled-care"]

@@ -25,11 +25,17 @@ class CareShape:
     has_racks: bool
     pause_s: float  # of the writer, on average
     deletes_records: bool
+    policies_every_s: float  # between changes of a topic's cleanup.policy; 0: they stay
 
     def broker_options(self, broker_id: int) -> dict[str, str]:
         """Return the options of one broker."""
         rack = {"broker.rack": _RACKS[broker_id % len(_RACKS)]} if self.has_racks else {}
         return {**self.options, **rack}
+
+    @property
+    def compacted_topics(self) -> frozenset[str]:
+        """The topics that are compacted, always or at times, so that their replicas differ."""
+        return frozenset((COMPACTED, RETAINED) if self.policies_every_s else (COMPACTED,))
 
     def rack_of(self, random: Random) -> str:
         """Return the rack of a reader; empty for none."""
@@ -60,6 +66,12 @@ def choose_care(seed: int, share: float) -> CareShape | None:
         "retention.ms": str(random.choice([500, 2_000])) if bound in ("ms", "both") else "-1",
         "retention.bytes": str(random.choice([2_000, 8_000])) if bound in ("bytes", "both") else "-1",
     }
+    policies = Random(f"policies {seed}")
+    policies_every_s = policies.choice([0.0, 0.0, 0.3, 1.0])
+    if policies_every_s:
+        compacted["retention.ms"] = policies.choice(["500", "2000", "-1"])
+        compacted["retention.bytes"] = policies.choice(["2000", "8000", "-1"])
+        retained["min.cleanable.dirty.ratio"] = compacted["min.cleanable.dirty.ratio"]
     has_racks = random.random() < 0.5
     options = {
         "log.retention.check.interval.ms": "200",
@@ -76,4 +88,5 @@ def choose_care(seed: int, share: float) -> CareShape | None:
         has_racks=has_racks,
         pause_s=random.choice([0.05, 0.1]),
         deletes_records=bound == "none" or random.random() < 0.5,
+        policies_every_s=policies_every_s,
     )

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from random import Random
 
 import tailrace.aio
-from tailrace.client.admin.core import NewTopic
+from tailrace.client.admin.core import NewTopic, ResourceType
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import BufferFull
 from tailrace.client.offset import EARLIEST, LATEST, MAX_TIMESTAMP
@@ -14,6 +14,7 @@ from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError
 from tailrace.sim.care.lookup import look_up
+from tailrace.sim.care.policy import policy_name
 from tailrace.sim.care.scanner import Scanner
 from tailrace.sim.care.shape import COMPACTED, RETAINED, CareShape
 from tailrace.sim.determinism import EPOCH_S
@@ -31,6 +32,7 @@ _SCAN_PAUSE_S = 0.6
 _SETTLE_S = 0.5
 _MANY_BYTES = 65_536
 _FINAL_LOOKUPS = 3
+_POLICIES = ("compact", "delete", "compact,delete")
 
 
 class CareWorkload:
@@ -65,6 +67,8 @@ class CareWorkload:
 
     def programs(self) -> dict[str, Program]:
         lives: dict[str, Program] = {"writer": self._write, "scanner": self._scan, "clerk": self._attend}
+        if self.shape.policies_every_s:
+            lives["reformer"] = self._reform
         return {name: self._keep(life) for name, life in lives.items()}
 
     def _keep(self, life: Program) -> Program:
@@ -178,12 +182,39 @@ class CareWorkload:
         self.world.count("care records deleted")
         operation.ok(low_watermark=outcome)
 
+    # --- changes of the policies
+
+    async def _reform(self, name: str) -> None:
+        """Change the cleanup.policy of a topic, again and again."""
+        random = Random(f"{name} {self.world.seed}")
+        async with tailrace.aio.Admin(self.world.bootstrap, request_timeout_ms=2_000) as admin:
+            while not self.world.is_ending:
+                await asyncio.sleep(random.expovariate(1 / self.shape.policies_every_s))
+                topic, configs = random.choice([COMPACTED, RETAINED]), {"cleanup.policy": random.choice(_POLICIES)}
+                operation = self.world.recorder.invoke(name, "alter", topic=topic, configs=configs)
+                try:
+                    await admin.alter_configs(ResourceType.TOPIC, topic, configs)
+                except FAILURES as error:
+                    operation.unknown(error)
+                    continue
+                self.world.count("care policies changed")
+                operation.ok()
+
+    def _look_at_policies(self) -> None:
+        """Record the policy that each broker follows."""
+        for broker in self.world.brokers:
+            for partition in broker.replicas():
+                if partition.topic in self.shape.compacted_topics:
+                    look = self.world.recorder.invoke("-", "describe", topic=partition.topic, broker=broker.broker_id)
+                    look.ok(configs={"cleanup.policy": policy_name(partition.log.config)})
+
     # --- the end
 
     async def drain(self) -> None:
         """Read everything twice, and ask by time in between, when all clients have ended."""
         await asyncio.sleep(_SETTLE_S)
         await keep_trying(self.world, "care-drain", self._drain)
+        self._look_at_policies()
 
     async def _drain(self, name: str) -> None:
         random = Random(f"{name} {self.world.seed}")

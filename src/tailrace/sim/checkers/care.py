@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from tailrace.sim.history import History, Operation
+from tailrace.sim.history import FAIL, History, Operation
 
 EARLIEST = -2
 _LONG_MS = 24 * 3_600_000
+_POLICY = "cleanup.policy"
 
 
 class KeyedRecord(NamedTuple):
@@ -56,10 +57,22 @@ class CaredLog:
     lookups: list[Operation] = field(default_factory=list)
     deletions: list[Operation] = field(default_factory=list)
     retentions: list[Operation] = field(default_factory=list)
+    compactions: list[Operation] = field(default_factory=list)
+    policies: list[Operation] = field(default_factory=list)
+    """The changes of its cleanup.policy."""
 
     @property
     def is_compacted(self) -> bool:
-        return "compact" in self.configs.get("cleanup.policy", "")
+        """Whether the log is compacted, always or at times."""
+        return any("compact" in policy for policy in self.policies_before(None))
+
+    def policies_before(self, line: int | None) -> set[str]:
+        """Return the policies that a broker may have followed up to a line of the history; None for its end.
+
+        A broker without a connection to the metadata store follows an old one, so each that the topic had counts.
+        """
+        changes = [each for each in self.policies if each.outcome != FAIL and (line is None or each.begun < line)]
+        return {str(self.configs.get(_POLICY, "delete")), *(each.asked["configs"][_POLICY] for each in changes)}
 
     @property
     def keeps_tombstones(self) -> bool:
@@ -68,7 +81,7 @@ class CaredLog:
 
     def may_be_compacted(self, record: KeyedRecord, by: Operation) -> bool:
         """Return whether compaction may have removed a record when an operation ended."""
-        if not self.is_compacted:
+        if not any("compact" in policy for policy in self.policies_before(by.ended)):
             return False
         is_spent = record.value is None and not self.keeps_tombstones
         return is_spent or bool(self.puts_after(self.put_of[record], by.ended))
@@ -122,7 +135,7 @@ def cared_logs(history: History) -> list[CaredLog]:
         name = operation.asked["partition"]
         return logs.setdefault(name, CaredLog(name))
 
-    for operation in history.of("put", "scan", "lookup", "delete-records", "expire"):
+    for operation in history.of("put", "scan", "lookup", "delete-records", "expire", "compact"):
         match operation.kind:
             case "put":
                 log(operation).puts.append(operation)
@@ -135,8 +148,12 @@ def cared_logs(history: History) -> list[CaredLog]:
                 log(operation).deletions.append(operation)
             case "expire":
                 log(operation).retentions.append(operation)
+            case "compact":
+                log(operation).compactions.append(operation)
+    changes = [each for each in history.of("alter") if _POLICY in each.asked["configs"]]
     for topic in history.of("topic"):
         for name, found in logs.items():
             if name.rpartition("-")[0] == topic.asked["topic"]:
                 found.configs = topic.asked["configs"]
+                found.policies = [each for each in changes if each.asked["topic"] == topic.asked["topic"]]
     return [logs[name] for name in sorted(logs) if logs[name].puts]

@@ -44,7 +44,10 @@ def find_unasked_starts(history: History) -> Iterator[Finding]:
 
 
 def find_greedy_retention(history: History) -> Iterator[Finding]:
-    """Find retention that removed records that the broker's clock calls young, and left less than `retention.bytes`."""
+    """Find retention that removed records that the broker's clock calls young, and left less than `retention.bytes`.
+
+    Records that compaction may have removed before do not count.
+    """
     for log in cared_logs(history):
         limit_ms, limit_bytes = log.limit("retention.ms"), log.limit("retention.bytes")
         for taken in log.retentions:
@@ -53,7 +56,8 @@ def find_greedy_retention(history: History) -> Iterator[Finding]:
                 continue
             for record in log.records:
                 age_ms = taken.asked["clock_ms"] - record.timestamp_ms
-                if before <= record.offset < offset and (limit_ms is None or age_ms <= limit_ms):
+                is_young = limit_ms is None or age_ms <= limit_ms
+                if before <= record.offset < offset and is_young and not log.may_be_compacted(record, taken):
                     text = (
                         f"{taken.process} removed offset {record.offset}, {age_ms} ms old, and kept {left_bytes} bytes"
                     )
