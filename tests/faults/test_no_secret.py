@@ -271,6 +271,12 @@ async def use_apis(world: World) -> None:
     with pytest.raises(AuthenticationError) as refused:
         await world.ask(world.token_settings(world.stranger, "a token that is refused"))
     world.texts += [str(refused.value), repr(refused.value)]
+    await use_token(world, everything)
+
+
+async def use_token(world: World, everything: DescribeConfigsRequest) -> None:
+    """Create a delegation token, log in with it, and try wrong passwords beside it."""
+    admin, paul = world.settings("PLAIN", "broker", BROKER), world.settings("PLAIN", "paul", PLAIN)
     (created,) = await world.ask(
         paul, (CreateDelegationTokenRequest(max_lifetime_ms=-1), CreateDelegationTokenResponse)
     )

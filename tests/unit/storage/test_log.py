@@ -296,24 +296,6 @@ def test_truncation_takes_epochs_producers_and_timestamps_along(bench: Workbench
     assert bench.files(".snapshot")[-1] <= f"{7:020d}.snapshot"
 
 
-def test_truncation_removes_an_epoch_without_records(bench: Workbench) -> None:
-    """A leader whose disk was full had noted its epoch, but could append nothing. As a follower it then asked its new
-    leader about this epoch again and again, and never came into sync."""
-    log = bench.open()
-    bench.append(log, b"a")
-    bench.fs.hook = lambda _, operation, path: (
-        OSError(errno.ENOSPC, "full") if operation == "write_at" and path.endswith(".log") else None
-    )
-    data, header = bench.batch(b"b")
-    with pytest.raises(StorageError):
-        log.append(data, header, 7)
-    bench.fs.hook = None
-    assert now(log.epochs.starts) == ((0, 0), (7, 1))
-    log.truncate_to(1)
-    assert now(log.epochs.starts) == ((0, 0),)
-    assert now(bench.open().epochs.starts) == ((0, 0),)
-
-
 def test_truncating_below_the_log_empties_it(bench: Workbench) -> None:
     log = bench.open(SMALL)
     for _ in range(20):

@@ -331,3 +331,21 @@ def test_no_segment_reaches_into_the_next_after_a_power_loss_undid_a_truncation(
         for segment, following in pairwise(segments):
             stored = read_batches(fs.read_file(segment.path(".log")) or b"")
             assert all(header.last_offset < following.base_offset for _, header in stored), seed
+
+
+def test_truncation_removes_an_epoch_without_records() -> None:
+    """A leader whose disk was full had noted its epoch, but could append nothing. As a follower it then asked its new
+    leader about this epoch again and again, and never came into sync."""
+    fs = fresh()
+    log_dir, log = make(fs)
+    append(log)
+    fs.hook = lambda _, operation, path: (
+        OSError(errno.ENOSPC, "full") if operation == "write_at" and path.endswith(".log") else None
+    )
+    with pytest.raises(StorageError):
+        append(log, leader_epoch=7)
+    fs.hook = None
+    assert [tuple(start) for start in log.epochs.starts] == [(0, 0), (7, 1)]
+    log.truncate_to(1)
+    assert [tuple(start) for start in log.epochs.starts] == [(0, 0)]
+    log_dir.close()

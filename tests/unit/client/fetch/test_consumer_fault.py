@@ -58,7 +58,7 @@ def test_damage_stops_one_partition_and_names_it(
             producer.send(topic, b"0", partition=partition).result()
     with face.consumer(tailrace_broker.bootstrap_servers, **QUICK).assign(places) as consumer:
         deadline = Deadline(60_000)
-        errors = set()
+        errors: set[str] = set()
         while not deadline.is_over and not (errors and list(consumer.lag().values()).count(None) == 1):
             try:
                 consumer.poll(1)
