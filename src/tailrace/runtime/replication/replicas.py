@@ -2,7 +2,8 @@
 
 `reconcile` makes the partitions of one topic what the image says, at start-up and after every change. Folders are
 created and deleted in a worker thread; partitions are added and removed on the event loop. `settled` waits for these
-changes. Changes of leaders take effect at once, so that a broker never leads longer than the image says.
+changes. Changes of leaders take effect at once, so that a broker never leads longer than the image says. The partitions
+of a deleted topic serve nothing from then on: there may soon be another topic of its name.
 """
 
 import asyncio
@@ -98,9 +99,12 @@ class Replicas:
     def get(self, topic: str, index: int) -> Partition:
         """Return the partition, or raise Kafka's error for one that is not on this broker."""
         try:
-            return self._topics[topic][index]
+            partition = self._topics[topic][index]
         except KeyError:
             raise self._absence(topic, index) from None
+        if partition.role.is_retired:
+            raise self._absence(topic, index)
+        return partition
 
     def all(self) -> list[Partition]:
         return [partition for partitions in self._topics.values() for partition in partitions.values()]
@@ -209,6 +213,8 @@ class Replicas:
             await self._in_worker(self._delete_logs, topic.name, gone)
 
     def _retire(self, partition: Partition) -> None:
+        if partition.is_retired:
+            return
         self._following.leave(partition)
         self.moved.add(partition)
         partition.retire()
@@ -255,11 +261,10 @@ class Replicas:
     def assume_roles(self, name: str) -> None:
         """Lead or follow each partition of a topic as the image says."""
         topic = self._image.topics.get(name)
-        if topic is None:
-            return
         for index, partition in self._topics.get(name, {}).items():
-            record = topic.leadership.get(index)
-            if record is not None and partition.topic_id == topic.topic_id:
+            if topic is None or partition.topic_id != topic.topic_id:
+                self._retire(partition)
+            elif (record := topic.leadership.get(index)) is not None:
                 self._assume_role(partition, record, topic.assignment[index])
 
     def _assume_role(self, partition: Partition, record: PartitionRecord, replicas: Sequence[int]) -> None:

@@ -325,6 +325,50 @@ async def test_a_topic_deleted_while_its_batch_is_checked_is_unknown(
         assert caplog.messages == []
 
 
+async def test_no_record_is_written_to_an_earlier_topic_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker was busy with the log of another topic when its image learned that a topic was deleted and made again.
+
+    The log of the earlier topic took records for the new topic, which were acknowledged, and was then deleted.
+    Consumers of the new topic got the records of the earlier one. The controller waits for its own logs only, not for
+    those of the other brokers.
+    """
+    async with peer() as client:
+        replicas, topics = client.broker.replicas, client.broker.image.topics
+        await client.create("other")
+        old_id = await client.create()
+        assert (await client.produce(make_batch(b"old"))).error_code == 0
+        may_go_on = asyncio.Event()
+        in_worker = replicas._in_worker
+
+        async def wait(*arguments: Any) -> Any:
+            await may_go_on.wait()
+            return await in_worker(*arguments)
+
+        async def until(condition: Callable[[], bool]) -> None:
+            async with asyncio.timeout(60):
+                while not condition():
+                    await asyncio.sleep(0.001)
+
+        monkeypatch.setattr(replicas, "_in_worker", wait)
+        changes = []
+        try:
+            for name in ("other", "t"):
+                changes.append(asyncio.ensure_future(client.ask(DeleteTopicsRequest(topic_names=[name]), 5)))
+                await until(lambda name=name: name not in topics)  # type: ignore[misc]
+            deleted = await client.produce(make_batch(b"late"))
+            changes.append(asyncio.ensure_future(client.create()))
+            await until(lambda: "t" in topics)
+            written = await client.produce(make_batch(b"new"))
+            fetched = (await client.ask(fetch_request({("t", 0): 0}), 12)).responses[0].partitions[0]
+        finally:
+            may_go_on.set()
+            await asyncio.gather(*changes)
+        assert topics["t"].topic_id != old_id
+        assert deleted.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (written.error_code, fetched.error_code) == (ErrorCode.NOT_LEADER_OR_FOLLOWER,) * 2
+        assert (await client.produce(make_batch(b"new"))).base_offset == 0
+
+
 # --- a disk that fails
 
 
