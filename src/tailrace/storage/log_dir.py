@@ -134,7 +134,7 @@ class LogDir:
         recovery_points = read_known_offsets(fs, self._path(RECOVERY_POINT_FILE_NAME))
         start_offsets = read_offsets(fs, self._path(LOG_START_FILE_NAME))
         cleaner_offsets = read_offsets(fs, self._path(CLEANER_FILE_NAME))
-        self._stale = {*(recovery_points or ()), *start_offsets, *cleaner_offsets}
+        self._stale = {*(recovery_points or ()), *start_offsets, *cleaner_offsets, *self.read_high_watermarks()}
         for entry in sorted(fs.list_directory(self.path)):
             if not entry.is_directory:
                 continue
@@ -325,7 +325,18 @@ class LogDir:
     def _write_offsets(self) -> None:
         self._write_recovery_points()
         self.checkpoint_cleaner()
+        self._forget_high_watermarks()
         self._write_starts()
+
+    def _forget_high_watermarks(self) -> None:
+        """Remove the high watermarks of partitions that are gone."""
+        if not self._stale:
+            return
+        with self._checkpoint_lock:
+            known = self._written.get(HIGH_WATERMARK_FILE_NAME)
+            known = self.read_high_watermarks() if known is None else known
+            if not self._stale.isdisjoint(known):
+                self._write_file(HIGH_WATERMARK_FILE_NAME, {key: known[key] for key in known if key in self.logs})
 
     def _write_starts(self) -> None:
         with self._checkpoint_lock:
@@ -362,7 +373,7 @@ class LogDir:
 
     def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write the checkpoint of the high watermarks of the logs in this folder."""
-        with self._folder.judging():
+        with self._folder.judging(), self._checkpoint_lock:
             here = {key: offset for key, offset in offsets.items() if key in self.logs}
             self._write_file(HIGH_WATERMARK_FILE_NAME, here)
 

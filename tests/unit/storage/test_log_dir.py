@@ -271,6 +271,27 @@ def test_a_new_partition_does_not_inherit_the_offsets_of_an_old_one(
     assert bench.values(reopened.logs["t", 0]) == [(0, b"new")]
 
 
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_new_partition_does_not_inherit_the_high_watermark_of_an_old_one(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir, is_checkpointed: bool, is_restarted: bool
+) -> None:
+    """After a kill the records of the new partition counted as replicated, as far as the old high watermark went."""
+    log_dir = open_dir()
+    log_dir.create("t", 0, TOPIC_ID, SMALL)
+    log_dir.create("u", 0, TOPIC_ID, SMALL)
+    log_dir.write_high_watermarks({("t", 0): 9, ("u", 0): 7})
+    log_dir.delete("t", 0)
+    if is_restarted:
+        fs.kill()
+        log_dir = open_dir()
+    if is_checkpointed:
+        log_dir.checkpoint()
+    log_dir.create("t", 0, TOPIC_ID, SMALL)
+    fs.kill()
+    assert open_dir().read_high_watermarks() == {("u", 0): 7}
+
+
 def test_one_process_has_the_folder(fs: MemoryFileSystem, open_dir: OpenDir) -> None:
     first = open_dir()
     with pytest.raises(StorageError):
