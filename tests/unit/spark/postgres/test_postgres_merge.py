@@ -75,6 +75,19 @@ def test_refused_rows_are_left_out_and_counted(batch: Batch) -> None:
     assert batch.ids() == sorted(set(range(100)) - too_long - negative)
 
 
+@pytest.mark.parametrize("error", ["", " USING ERRCODE = '44000'"])
+def test_a_row_that_a_trigger_refuses_is_left_out(batch: Batch, error: str) -> None:
+    """It stopped the flow, whatever errors= said."""
+    function = f"refuse_{batch.table}"
+    body = f"BEGIN IF NEW.id % 40 = 7 THEN RAISE 'no sevens'{error}; END IF; RETURN NEW; END"
+    batch.connection.execute(f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+    trigger = f"CREATE TRIGGER refuse BEFORE INSERT ON {batch.table} FOR EACH ROW EXECUTE FUNCTION {function}()"
+    batch.connection.execute(trigger)
+    batch.copy([(n, 1, "abc") for n in range(100)])
+    assert batch.merge(100) == {f"table {batch.table} refuses a row: no sevens": 3}
+    assert batch.ids() == [n for n in range(100) if n % 40 != 7]
+
+
 def test_a_refused_row_stops_a_flow_that_does_not_say_otherwise(batch: Batch) -> None:
     stop = Rejects("orders")
     with pytest.raises(WriteError, match=r"too long.*\"id\": 2"):

@@ -37,7 +37,8 @@ _SESSION = (
 _PASSING_CLASSES = ("08", "40", "53")  # connection lost; conflict of transactions; too few resources
 _PASSING_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "55P03"})
 _PASSING_WORDS = ("starting up", "shutting down", "recovery mode", "not yet accepting", "too many", "connection slots")
-_DATA_CLASSES = ("22", "23")  # a value that its column cannot hold; a constraint
+_DATA_STATES = ("22", "23", "44", "P0001")
+"""A value that its column cannot hold; a constraint; the check option of a view; the RAISE of a trigger."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -130,8 +131,8 @@ def can_pass(error: "psycopg.Error") -> bool:
 
 
 def is_of_row(error: "psycopg.Error") -> bool:
-    """Return whether a row is the reason: a value that does not fit its column, or a constraint."""
-    return error.sqlstate is not None and error.sqlstate.startswith(_DATA_CLASSES)
+    """Return whether a row is the reason: a value that does not fit its column, a constraint, or a trigger."""
+    return error.sqlstate is not None and error.sqlstate.startswith(_DATA_STATES)
 
 
 def reason_of_row(error: "psycopg.Error") -> str:
