@@ -88,6 +88,32 @@ def test_a_flow_keeps_its_first_schema_unless_it_follows(registry: RegistryModel
     assert read(tmp_path / "flow", topic("t", value="avro", registry=URL, schema_version=1)) == (1, ["a"])
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"t": "x"}'])
+def test_a_damaged_note_of_schemas_is_named(registry: RegistryModel, tmp_path: Path, text: str) -> None:
+    registry.add("t-value", record("a"))
+    (tmp_path / REMEMBERED).write_text(text)
+    with pytest.raises(PipelineError, match=r"the checkpoint file .*reader_schemas\.json cannot be read"):
+        read(tmp_path, topic("t", value="avro", registry=URL))
+
+
+def test_a_kill_leaves_the_note_before_or_after(
+    registry: RegistryModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was written in place, and a kill in between left one that no later start could read."""
+    registry.add("t-value", record("a"))
+    read(tmp_path, topic("t", value="avro", registry=URL))
+    registry.add("t-value", record("a", "b"))
+
+    def kill(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("os.replace", kill)
+    monkeypatch.setattr(Path, "replace", kill)
+    with pytest.raises(InterruptedError):
+        read(tmp_path, topic("t", value="avro", registry=URL, follow=True))
+    assert json.loads((tmp_path / REMEMBERED).read_text()) == {"t": 1}
+
+
 def test_a_missing_schema_or_one_of_another_type_is_named(registry: RegistryModel, tmp_path: Path) -> None:
     source = topic("t", value="avro", registry=URL)
     with pytest.raises(PipelineError, match=f"topic t: the registry at {URL} has no schema for it"):

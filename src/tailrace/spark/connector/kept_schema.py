@@ -7,10 +7,10 @@ at its next start. The schema is chosen anew after `tailrace pipeline reset`.
 import hashlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.spark.connector.base import FlowStart
+from tailrace.spark.connector.durable import write_durably
 from tailrace.spark.error import PipelineError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def keep_schema(start: FlowStart, source: str, infer: "Callable[[], StructType]"
         text = path.read_text()
     except FileNotFoundError:
         schema = infer()
-        start.before_start(lambda: _write(path, schema.json()))
+        start.before_start(lambda: write_durably(path, schema.json()))
         return schema
     try:
         return StructType.fromJson(_parse(text))
@@ -40,10 +40,3 @@ def _parse(text: str) -> dict[str, object]:
     if not isinstance(found, dict):
         raise TypeError("it is not a schema")
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    new.replace(path)

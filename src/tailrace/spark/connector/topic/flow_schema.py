@@ -15,6 +15,7 @@ from tailrace.schema.registry import Registry
 from tailrace.schema.stored import NewSchema, StoredSchema
 from tailrace.schema.subject_name import SubjectName
 from tailrace.spark.connector.argument import refuse_origin
+from tailrace.spark.connector.durable import write_durably
 from tailrace.spark.connector.reject import Rejects
 from tailrace.spark.connector.split import REASON, leave_out
 from tailrace.spark.connector.topic.registered import Registered, ValueFormat
@@ -98,8 +99,7 @@ class FlowSchemas:
     def settle(self) -> None:
         """Remember the readers' schemas and register the writer's; the flow starts after this."""
         if self._readers:
-            self._remembered_in.parent.mkdir(parents=True, exist_ok=True)
-            self._remembered_in.write_text(json.dumps({**self._remembered(), **self._readers}) + "\n")
+            write_durably(self._remembered_in, json.dumps({**self._remembered(), **self._readers}) + "\n")
         if self._written is not None:
             registered, topic, schema = self._written
             with registry_scope(registered.registry), Registry.from_config(registered.registry) as registry:
@@ -143,10 +143,12 @@ class FlowSchemas:
 
     def _remembered(self) -> dict[str, int]:
         try:
-            found: dict[str, int] = json.loads(self._remembered_in.read_text())
+            found = json.loads(self._remembered_in.read_text())
+            return {str(topic): int(schema_id) for topic, schema_id in found.items()}
         except FileNotFoundError:
             return {}
-        return found
+        except (ValueError, TypeError, AttributeError) as error:
+            raise PipelineError(f"the checkpoint file {self._remembered_in} cannot be read: {error}") from None
 
 
 def derive(rows: "StructType", format_: ValueFormat, topic: str) -> str:
