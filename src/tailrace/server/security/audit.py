@@ -36,10 +36,11 @@ from tailrace.base.security_limits import (
     AUDIT_INTERVAL_S,
     AUDIT_PRINCIPALS_MAX,
 )
-from tailrace.machines.authorization.vocabulary import Operation, Resource
+from tailrace.machines.authorization.vocabulary import CLUSTER_NAME, Operation, Resource
 from tailrace.protocol.api_key import ApiKey
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.message import Message
+from tailrace.server.context import is_between_brokers
 from tailrace.server.security.audit_change import Change, changes
 from tailrace.server.security.audit_line import audit_line, cut, cut_text
 
@@ -122,6 +123,8 @@ class AuditLog:
 
     def note(self, context: RequestContext, request: Message, response: Message) -> None:
         """Log what a request has changed, if it is one of an administrator."""
+        if context.header.api_key == ApiKey.WRITE_TXN_MARKERS and _is_broker(context):
+            return  # a coordinator ends a transaction
         for change in changes(request, response):
             if change.error not in _DENIED:  # denials have their own lines
                 self._note_change(_client(context), change)
@@ -175,6 +178,13 @@ class AuditLog:
 
     def _write(self, event: str, fields: dict[str, Any]) -> None:
         log.info("%s", audit_line(self._clock.now_ms(), event, fields))
+
+
+def _is_broker(context: RequestContext) -> bool:
+    """Return whether a request can be a broker's: by its listener and by the right of brokers."""
+    return is_between_brokers(context.broker, context.connection) and context.is_allowed(
+        Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, is_probe=True
+    )
 
 
 def _client(context: RequestContext) -> Client:

@@ -20,6 +20,7 @@ from tailrace.protocol.messages import (
     replica_log_dir,
     scram,
     topic,
+    transaction_marker,
 )
 from tailrace.protocol.primitive import ZERO_UUID
 
@@ -108,6 +109,22 @@ def _delete_records(request: offset.DeleteRecordsRequest, response: offset.Delet
                 "before_offset": before.get((each.name, told.partition_index), told.low_watermark),
             }
             yield Change("TOPIC", each.name, details, ErrorCode(told.error_code))
+
+
+@_of(transaction_marker.WriteTxnMarkersRequest)
+def _write_markers(
+    request: transaction_marker.WriteTxnMarkersRequest, response: transaction_marker.WriteTxnMarkersResponse
+) -> Iterator[Change]:
+    for asked, told in zip(request.markers, response.markers, strict=False):
+        outcome = "commit" if asked.transaction_result else "abort"
+        for each in told.topics:
+            for partition in each.partitions:
+                details = {
+                    "change": f"{outcome} transaction",
+                    "partition": partition.partition_index,
+                    "producer_id": asked.producer_id,
+                }
+                yield Change("TOPIC", each.name, details, ErrorCode(partition.error_code))
 
 
 # --- configs

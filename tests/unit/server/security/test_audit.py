@@ -32,6 +32,11 @@ from tailrace.protocol.messages.delegation_token import (
     RenewDelegationTokenResponse,
 )
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.messages.transaction_marker import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+)
 from tailrace.server.context import RequestContext
 from tailrace.server.rejection_log import RejectionLog
 from tailrace.server.security.audit import AuditLog
@@ -192,6 +197,29 @@ async def test_changes_are_logged_with_their_outcome(caplog: pytest.LogCaptureFi
         ]
         assert {(line["event"], line["principal"]) for line in found} == {("change", "User:alice")}
         assert (found[0]["partitions"], found[0]["configs"]) == (1, {"retention.ms": "1000"})
+
+
+@pytest.mark.parametrize("listener", ["CLIENTS", ""])
+async def test_markers_of_an_administrator_are_logged(listener: str, caplog: pytest.LogCaptureFixture) -> None:
+    """`kafka-transactions abort` left no trace. A coordinator writes markers on the listener between brokers."""
+    async with audited(caplog) as client:
+        await client.create()
+        caplog.clear()
+        client.line.listener_name = listener or client.line.listener_name
+        marker = WriteTxnMarkersRequestMarker(
+            producer_id=7,
+            producer_epoch=0,
+            transaction_result=False,
+            topics=[WriteTxnMarkersRequestTopic(name="t", partition_indexes=[0])],
+            coordinator_epoch=0,
+        )
+        response = await client.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+        told = response.markers[0].topics[0].partitions[0].error_code
+        found = [
+            (line["api"], line["name"], line["producer_id"], line["change"], line["error"]) for line in lines(caplog)
+        ]
+        one = ("WRITE_TXN_MARKERS", "t", 7, "abort transaction", ErrorCode(told).name)
+        assert found == ([one] if listener else [])
 
 
 async def test_topics_that_are_created_on_first_use_are_logged(caplog: pytest.LogCaptureFixture) -> None:
