@@ -57,6 +57,20 @@ async def test_a_leader_that_is_not_trusted_is_an_error_that_says_so(tls: Option
         assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
 
 
+async def test_a_password_is_not_passed_on_to_a_leader_without_tls(tls: Options, options: Options) -> None:
+    """A member of the group that is no registry could name itself the leader and be sent the passwords of callers."""
+    users = {"ann": "secret-of-ann"}
+    async with (
+        serving(replace(options, users=users)),
+        serving(replace(tls, can_lead=False, users=users)) as follower,
+    ):
+        context = make_client_context(Stores(truststore_location=str(tls.ca)))
+        async with httpx.AsyncClient(verify=context, timeout=60, auth=("ann", "secret-of-ann")) as client:
+            answer = await client.post(f"{follower.url}/subjects/a/versions", json={"schema": '"int"'})
+        assert (answer.status_code, answer.json()["error_code"]) == (500, 50003)
+        assert "has no TLS" in answer.json()["message"]
+
+
 @pytest.fixture
 def open_port(tls: Options) -> Iterator[HttpServer]:
     server = HttpServer("127.0.0.1", 0, certificate=tls.certificate, key=tls.key)

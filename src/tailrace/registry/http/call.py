@@ -62,6 +62,10 @@ async def forwarded(request: Request) -> Response | None:
 
 async def _forward(request: Request, url: str) -> Response:
     """Pass a request on to the leader, and return its answer."""
+    if registry_of(request).member.scheme == "https" and url.startswith("http:") and "authorization" in request.headers:
+        raise RegistryError(
+            Code.FORWARDING_FAILED, f"The leader {url} has no TLS, so a request with a password is not passed on to it"
+        )
     client: httpx.AsyncClient = request.app.state.forwarding
     headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
     query = request.scope["query_string"].decode("latin-1")
