@@ -36,7 +36,8 @@ def registry_options(command: Command) -> Command:
         expose_value=False,
         callback=_remember,
         metavar="NAME:PASSWORD",
-        help=f"User of the registry.  [env: {REGISTRY_USER_VARIABLE}]",
+        help="User of the registry. Other users of the machine can see command lines: use the variable or "
+        f"--registry-config there.  [env: {REGISTRY_USER_VARIABLE}]",
     )
     file = click.option(
         "--registry-config",
