@@ -22,6 +22,8 @@ from tailrace.spark.mirror.run import MirrorRun
 from tailrace.testing import Broker
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+TOPICS = {"orders", "stamped", "table"}
+GROUP = "billing"
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
 
 
@@ -35,6 +37,18 @@ def kafka() -> Iterator[ApacheKafka]:
         yield started
     finally:
         started.stop()
+
+
+@pytest.fixture
+def servers(kafka: ApacheKafka) -> str:
+    """Apache Kafka without the topics and the group of another test."""
+    with tailrace.Admin(kafka.bootstrap_servers) as admin:
+        there = TOPICS & {topic.name for topic in admin.list_topics()}
+        admin.delete_topics(sorted(there))
+        eventually(admin.list_topics, lambda found: not TOPICS & {topic.name for topic in found})
+        if GROUP in {group.group_id for group in admin.list_groups()}:
+            assert not isinstance(admin.delete_groups([GROUP])[GROUP], Exception)
+    return kafka.bootstrap_servers
 
 
 def fill(servers: str) -> None:
@@ -66,7 +80,7 @@ def fill(servers: str) -> None:
                     producer.commit_transaction()
                 else:
                     producer.abort_transaction()
-        admin.alter_group_offsets("billing", {("orders", 0): 40})
+        admin.alter_group_offsets(GROUP, {("orders", 0): 40})
 
 
 def copy(source: str, target: str, names: tuple[str, str]) -> None:
@@ -100,8 +114,7 @@ def is_compacted(servers: str) -> bool:
 
 
 @pytest.mark.slow
-def test_to_apache_kafka(kafka: ApacheKafka) -> None:
-    servers = kafka.bootstrap_servers
+def test_to_apache_kafka(servers: str) -> None:
     with Broker() as source:
         fill(source.bootstrap_servers)
         copy(source.bootstrap_servers, servers, ("tailrace", "kafka"))
@@ -109,17 +122,11 @@ def test_to_apache_kafka(kafka: ApacheKafka) -> None:
             assert rows(servers, topic) == rows(source.bootstrap_servers, topic)
         assert newest(rows(servers, "table")) == newest(rows(source.bootstrap_servers, "table"))
     with tailrace.Admin(servers) as admin:
-        assert admin.list_group_offsets("billing")[TopicPartition("orders", 0)].offset == 40
-        admin.delete_topics(["orders", "table", "stamped"])
-        eventually(admin.list_topics, lambda found: not {"orders", "table"} & {topic.name for topic in found})
+        assert admin.list_group_offsets(GROUP)[TopicPartition("orders", 0)].offset == 40
 
 
 @pytest.mark.slow
-def test_from_apache_kafka(kafka: ApacheKafka) -> None:
-    servers = kafka.bootstrap_servers
-    with tailrace.Admin(servers) as admin:
-        admin.delete_topics(["orders", "table", "stamped"])
-        eventually(admin.list_topics, lambda found: not {"orders", "table"} & {topic.name for topic in found})
+def test_from_apache_kafka(servers: str) -> None:
     fill(servers)
     assert eventually(lambda: is_compacted(servers), bool)
     with Broker() as target:
@@ -128,4 +135,4 @@ def test_from_apache_kafka(kafka: ApacheKafka) -> None:
             assert rows(target.bootstrap_servers, topic) == rows(servers, topic)
         assert newest(rows(target.bootstrap_servers, "table")) == newest(rows(servers, "table"))
         with tailrace.Admin(target.bootstrap_servers) as admin:
-            assert admin.list_group_offsets("billing")[TopicPartition("orders", 0)].offset == 40
+            assert admin.list_group_offsets(GROUP)[TopicPartition("orders", 0)].offset == 40
