@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.port import free_port
-from tests.unit.client.conftest import MEMBERSHIPS, QUICK_GROUPS
+from tests.unit.client.conftest import PATIENT_GROUPS, find_membership
 from tests.unit.client.lossy_proxy import LossyProxy
 
 import tailrace
@@ -66,8 +66,14 @@ def proxied() -> Iterator[tuple[Broker, LossyProxy, str]]:
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
         }
-        with Broker({**QUICK_GROUPS, **listeners}) as broker:
+        with Broker({**PATIENT_GROUPS, **listeners}) as broker:
             yield broker, proxy, f"127.0.0.1:{proxy.port}"
+
+
+def membership_of(kind: str, group_apis: frozenset[int], *, joins_anew: bool) -> dict[str, Any]:
+    """Return the settings of a member; the group waits until the session of one that joins anew is over."""
+    membership = find_membership(kind, group_apis)
+    return membership | {"session_timeout_ms": "1000"} if joins_anew and kind != "consumer" else membership
 
 
 def read_all(consumer: tailrace.Consumer, found: set[int], count: int) -> None:
@@ -77,14 +83,14 @@ def read_all(consumer: tailrace.Consumer, found: set[int], count: int) -> None:
         found.update(int(record.value or b"") for record in consumer.poll(0.05))
 
 
-def work(broker: Broker, address: str, kind: str, is_met: Callable[[], bool]) -> None:
+def work(broker: Broker, address: str, membership: dict[str, Any], is_met: Callable[[], bool]) -> None:
     """Read in a group, with commits now and then, until the faults are met, and some more."""
     topic = f"inject-{uuid.uuid4().hex[:12]}"
     broker.create_topic(topic, 2)
     found: set[int] = set()
     deadline = Deadline(PATIENCE_MS)
     quick: dict[str, Any] = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 10, "retry_backoff_ms": 5}
-    with tailrace.Consumer(address, group_id=f"g-{topic}", **quick, **MEMBERSHIPS[kind]).subscribe(topic) as consumer:
+    with tailrace.Consumer(address, group_id=f"g-{topic}", **quick, **membership).subscribe(topic) as consumer:
         rounds = 3
         while rounds:
             assert not deadline.is_over, "the fault was never met"
@@ -102,11 +108,12 @@ def test_what_passes_is_borne(
     proxied: tuple[Broker, LossyProxy, str], group_apis: frozenset[int], kind: str, api: str, error: str | None
 ) -> None:
     broker, _, address = proxied
-    if ApiKey[api] not in group_apis or (kind == "consumer" and ApiKey.CONSUMER_GROUP_HEARTBEAT not in group_apis):
+    if ApiKey[api] not in group_apis:
         pytest.skip("the broker does not advertise it yet")
+    membership = membership_of(kind, group_apis, joins_anew=error == "UNKNOWN_MEMBER_ID")
     fault = broker.inject(api, error=error, drop=error is None, count=2)
     try:
-        work(broker, address, kind, lambda: fault.hits > 0)
+        work(broker, address, membership, lambda: fault.hits > 0)
     finally:
         broker.clear_faults()
 
@@ -122,11 +129,12 @@ def test_a_lost_reply_is_borne(
     proxied: tuple[Broker, LossyProxy, str], group_apis: frozenset[int], kind: str, api: str
 ) -> None:
     broker, proxy, address = proxied
-    if ApiKey[api] not in group_apis or (kind == "consumer" and ApiKey.CONSUMER_GROUP_HEARTBEAT not in group_apis):
+    if ApiKey[api] not in group_apis:
         pytest.skip("the broker does not advertise it yet")
+    membership = membership_of(kind, group_apis, joins_anew=api == "JOIN_GROUP")
     before = proxy.lost_count
     proxy.lose(ApiKey[api], True, False, True)
-    work(broker, address, kind, lambda: proxy.lost_count > before)
+    work(broker, address, membership, lambda: proxy.lost_count > before)
 
 
 @pytest.mark.parametrize(
@@ -136,12 +144,11 @@ def test_what_will_not_pass_is_raised_by_every_read(
     proxied: tuple[Broker, LossyProxy, str], group_apis: frozenset[int], error: str
 ) -> None:
     broker, _, address = proxied
-    if ApiKey.JOIN_GROUP not in group_apis:
-        pytest.skip("the broker does not advertise JOIN_GROUP yet")
+    membership = find_membership("eager", group_apis)
     broker.create_topic(topic := f"inject-{uuid.uuid4().hex[:12]}")
     broker.inject("JOIN_GROUP", error=error)
     try:
-        with tailrace.Consumer(address, group_id=f"g-{topic}", **MEMBERSHIPS["eager"]).subscribe(topic) as consumer:
+        with tailrace.Consumer(address, group_id=f"g-{topic}", **membership).subscribe(topic) as consumer:
             for _ in range(2):
                 with pytest.raises(tailrace.ApiError, match=f"{error}: joining group g-{topic}"):
                     consumer.poll(60)
