@@ -77,6 +77,7 @@ PATHS: dict[str, Lane] = {
     "tests/unit/schema/test_": BROKER,
     "tests/unit/security/tls/": PROCESS,
     "tests/unit/server/": BROKER,
+    "tests/unit/server/test_half_open.py": PROCESS,
     "tests/unit/server/test_kafka_security_tools.py": PROCESS,
     "tests/unit/sim/test_batch.py": PROCESS,
     "tests/unit/sim/test_beside_broker.py": BROKER,

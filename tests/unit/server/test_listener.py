@@ -2,29 +2,20 @@
 
 import errno
 import logging
-import resource
 import socket
-import struct
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import psutil
 import pytest
 from tests.faults.live import LOOPS, TIMEOUT_S, Live, api_versions, is_closed, receive_frame, wait_until
 
-from tailrace.base.limits import FRAME_FIRST_BYTES_MIN, FRAME_GROWTH_FACTOR
 from tailrace.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
 from tailrace.server import listener
 from tailrace.server.connection import Connection
 from tailrace.server.server import Server
-
-HALF_OPEN_COUNT = 2000
-HALF_OPEN_BYTES_MAX = 32 * 1024
-"""Process memory for each such connection, the peer's Python socket included; measured: 4 to 7 KiB."""
 
 BURST_COUNT = 200
 BURST_TIMEOUT_S = 60.0
@@ -121,44 +112,6 @@ def test_limits_may_change_while_the_server_runs(tmp_path: Path) -> None:
         with live.socket() as second:
             assert answers(second)
         first.close()
-
-
-@pytest.fixture
-def descriptors() -> Iterator[int]:
-    """As many as the process may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield hard
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_thousands_of_half_open_frames_cost_little_and_disturb_nobody(
-    tmp_path: Path, loop: str, descriptors: int
-) -> None:
-    count = min(HALF_OPEN_COUNT, (descriptors - 1000) // 2)
-    announced = struct.pack(">i", 100 * 1024 * 1024) + b"\x00\x00\x00\x09"
-    with Live(tmp_path, {"socket.listen.backlog.size": "4096"}, loop=loop) as live:
-        topic = live.asker.topic()
-        live.assert_serves(topic)
-        process = psutil.Process()
-        before_bytes = process.memory_info().rss
-        peers = []
-        for _ in range(count):
-            peer = live.socket()
-            peer.sendall(announced)
-            peers.append(peer)
-        wait_until(lambda: live.count() >= count, "all are accepted")
-        begun_bytes = count * FRAME_GROWTH_FACTOR * FRAME_FIRST_BYTES_MIN
-        wait_until(lambda: live.in_flight_bytes >= begun_bytes, "all have begun a frame")
-        cost_bytes = (process.memory_info().rss - before_bytes) / count
-        assert cost_bytes < HALF_OPEN_BYTES_MAX
-        live.assert_serves(topic)
-        live.sweep_later(31)
-        assert all(map(is_closed, peers))
-        for peer in peers:
-            peer.close()
-        live.wait_until_gone()
-        live.assert_serves(topic)
 
 
 def test_a_burst_of_clients_connects_while_the_loop_is_busy(tmp_path: Path) -> None:
