@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 import pytest
@@ -226,6 +226,25 @@ async def test_an_ended_session_is_followed_by_another_one(zookeeper: ZooKeeperP
         assert mine.lease_until_ms() > SystemClock().monotonic_ms()
 
 
+async def cut_during_a_lease(proxy: TcpProxy, mine: ZooKeeperStore, clock: SystemClock) -> None:
+    """Write `/e` in a session, and cut its connection while its lease lasts, once that was renewed.
+
+    A busy machine may let the session end before that. The store then has another one, in which this begins again.
+    """
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            witness = Witness(mine)
+            await mine.wait_connected()
+            with suppress(NotConnectedError, OutcomeUnknown):
+                await mine.commit([ephemeral("/e")])
+                renewed = mine.lease_until_ms()
+                while mine.lease_until_ms() <= max(renewed, clock.monotonic_ms()) and EXPIRED not in witness.heard:
+                    await asyncio.sleep(0.01)
+                if EXPIRED not in witness.heard:
+                    proxy.cut()
+                    return
+
+
 async def test_a_lease_is_over_before_others_see_the_session_end(zookeeper: ZooKeeperProcess, root: str) -> None:
     clock = SystemClock()
     async with TcpProxy(zookeeper.address).listening() as proxy:
@@ -233,16 +252,11 @@ async def test_a_lease_is_over_before_others_see_the_session_end(zookeeper: ZooK
             opened(proxy.address, root, SHORT_SESSION_TIMEOUT_MS) as mine,
             opened(zookeeper.address, root) as theirs,
         ):
-            await mine.commit([ephemeral("/e")])
-            renewed = mine.lease_until_ms()
+            await cut_during_a_lease(proxy, mine, clock)
             async with asyncio.timeout(WAIT_S):
-                while mine.lease_until_ms() <= renewed:
+                while await theirs.get("/e") is not None:
                     await asyncio.sleep(0.01)
-            proxy.cut()
-            cut_ms = clock.monotonic_ms()
-            witness = Witness(theirs)
-            await witness.hears("/e")
-            assert cut_ms < mine.lease_until_ms() < clock.monotonic_ms()
+            assert mine.lease_until_ms() < clock.monotonic_ms()
             mended = Witness(mine)
             proxy.mend()
             await mended.until(lambda: mended.heard[-1:] == [CONNECTED])
