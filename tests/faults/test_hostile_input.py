@@ -34,6 +34,7 @@ from tests.faults.live import (
     wait_until,
 )
 from tests.least_peak import least, resident_bytes
+from tests.logged import own_records
 
 from tailrace.base.limits import MIB, PARTITIONS_PER_REQUEST_MAX
 from tailrace.protocol.errors import ErrorCode
@@ -79,8 +80,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
     Brokers of other tests, which have threads of this process, may log meanwhile.
     """
-    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    own = [record.getMessage() for record in warnings if record.threadName != "tailrace-broker"]
+    own = [record.getMessage() for record in own_records(caplog) if record.levelno >= logging.WARNING]
     return [line for line in own if not line.startswith("rejected ")]
 
 

@@ -24,6 +24,7 @@ from tests.faults.live import (
     request_header,
     wait_until,
 )
+from tests.logged import own_records
 from tests.unit.security.tls.tls_files import Authority
 
 from tailrace.protocol.errors import ErrorCode
@@ -78,7 +79,7 @@ def connect(live: Live, listener: str = "SASL_PLAINTEXT") -> socket.socket:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    return [record.getMessage() for record in own_records(caplog) if record.levelno >= logging.WARNING]
 
 
 def handshake(mechanism: str, version: int = 1) -> bytes:

@@ -7,6 +7,7 @@ import threading
 from uuid import UUID
 
 import pytest
+from tests.logged import own_records
 from tests.unit.sample import NOW_MS, ManualClock, make_batch, records_of
 
 from tailrace.base.sentinel import ACKS_ALL
@@ -283,7 +284,7 @@ def test_a_full_disk_is_a_storage_error_until_there_is_room_again(caplog: pytest
     bench.fail_writes(None)
     assert bench.append(make_batch(b"b")) == Appended(1, -1)
     assert bench.stored() == [b"a", b"b"]
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+    assert [record.getMessage().split(":")[0] for record in own_records(caplog)] == [
         "t-0 cannot be written",
         "t-0 can be written again",
     ]

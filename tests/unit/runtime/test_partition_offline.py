@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from tests.logged import logged
+from tests.logged import logged, own_records
 from tests.unit.runtime.test_partition import Waiter
 from tests.unit.runtime.test_partition_role import Bench
 from tests.unit.sample import NOW_MS, make_batch
@@ -35,7 +35,7 @@ def assert_offline(bench: Bench, caplog: pytest.LogCaptureFixture, reason: str) 
     with pytest.raises(ApiError) as caught:
         partition.delete_records(-1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
+    assert [record.levelno for record in own_records(caplog)] == [logging.CRITICAL]
     assert "t-0 goes offline after a bug in Tailrace" in logged(caplog)
     assert reason in logged(caplog)
 

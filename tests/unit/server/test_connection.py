@@ -28,6 +28,7 @@ from tests.faults.live import (
     request_header,
     wait_until,
 )
+from tests.logged import own_records
 
 from tailrace.base.limits import FULL_MEMORY_READ_BYTES, MIB, READ_AHEAD_FRAMES_MAX
 from tailrace.records.compression import Compression, compress
@@ -570,7 +571,7 @@ def test_a_bug_in_serving_ends_that_connection_only(live: Live, caplog: pytest.L
     live.server.listeners._serve = serve
     live.assert_serves()
     live.wait_until_gone()
-    assert [record.getMessage().startswith("connection 127.0.0.1:") for record in caplog.records] == [True]
+    assert [record.getMessage().startswith("connection 127.0.0.1:") for record in own_records(caplog)] == [True]
 
 
 def test_the_server_stops_though_peers_wait_stall_and_send(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from tests.logged import logged
+from tests.logged import logged, own_records
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
 
 from tailrace.base.sentinel import ACKS_ALL
@@ -208,7 +208,7 @@ async def test_a_disk_that_is_full_takes_only_the_partitions_it_could_not_make(
         assert [append(broker.replicas.get("t", index)) for index in (0, 2)] == [0, 0]
         topic = broker.image.topics["t"]
         assert [broker.replicas.offline(topic, index) for index in range(3)] == [[], [1], []]
-        assert [record.levelno for record in caplog.records] == [logging.ERROR]
+        assert [record.levelno for record in own_records(caplog)] == [logging.ERROR]
         machine.fs.hook = None
         await create(broker, "u")
         await broker.controller.delete_topic("t")

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.logged import own_records
 from tests.unit.sample import NOW_MS, make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_request
 
@@ -322,7 +323,7 @@ async def test_a_topic_deleted_while_its_batch_is_checked_is_unknown(
         monkeypatch.undo()
         codes = {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
         assert codes == {"other": 0, "t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert caplog.messages == []
+        assert own_records(caplog) == []
 
 
 async def test_no_record_is_written_to_an_earlier_topic_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
