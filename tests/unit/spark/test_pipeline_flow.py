@@ -1,6 +1,8 @@
 """Declaring flows: what is taken, what is refused, and what a file may look like."""
 
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,18 @@ def test_the_flows_of_a_file_come_in_their_order(tmp_path: Path) -> None:
     pipeline = load_pipeline(write(tmp_path, text))
     assert [flow.name for flow in pipeline.flows] == ["second", "first", "third"]
     assert pipeline.path == tmp_path / "p.py"
+
+
+def test_a_file_that_was_changed_within_a_second_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python keeps bytecode by the size of a file and the second of its change, and the old flows were run again."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    names = []
+    for name in ("one", "two"):
+        path = write(tmp_path, GOOD.format(name))
+        os.utime(path, (1_000, 1_000))
+        names += [flow.name for flow in load_pipeline(path).flows]
+    assert names == ["one", "two"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 WRONG_FILES = [

@@ -5,8 +5,9 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from tailrace.spark.error import PipelineError
 from tailrace.spark.pipeline import yaml_file
@@ -28,6 +29,15 @@ class Pipeline:
     module: ModuleType | None = None
 
 
+class _Script(SourceFileLoader):
+    """Loads a file without bytecode, which Python would take for a file that was changed within the same second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the file."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def load_pipeline(path: Path) -> Pipeline:
     """Load a file and collect its flows; raises `PipelineError` with the line of the error.
 
@@ -39,7 +49,8 @@ def load_pipeline(path: Path) -> Pipeline:
     if path.suffix in yaml_file.SUFFIXES:
         return Pipeline(path, yaml_file.load_flows(path))
     name = f"tailrace_pipeline_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _Script(name, str(path)) if path.suffix == ".py" else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise PipelineError(f"{path}: a pipeline is a Python or YAML file, and its name ends with .py or .yaml")
     module = importlib.util.module_from_spec(spec)
