@@ -14,6 +14,7 @@ import pytest
 from tailrace.client.address import Address
 from tailrace.client.backoff import Backoff
 from tailrace.client.error import BrokerUnavailable, DeliveryTimeout
+from tailrace.client.leader_hint import Hints, take_hints
 from tailrace.client.metadata import ClusterView, Node, Partition, Topic
 from tailrace.client.produce import queue
 from tailrace.client.produce.delivery import LoopReceipt
@@ -27,6 +28,8 @@ from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
+    ProduceResponseLeader,
+    ProduceResponseNode,
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
@@ -125,13 +128,19 @@ class Started:
 
     def __init__(self, found: ProduceResponsePartition) -> None:
         self.future: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+        self.nodes: list[ProduceResponseNode] = []
         self._found = found
 
     def answer(self, code: ErrorCode = ErrorCode.NONE) -> None:
         """Answer what the log said, or with an error."""
         self._found.error_code = code or self._found.error_code
         topic = ProduceResponseTopic(name="t", partition_responses=[self._found])
-        self.future.set_result(ProduceResponse(responses=[topic]))
+        self.future.set_result(ProduceResponse(responses=[topic], node_endpoints=self.nodes))
+
+    def name_leader(self, leader_id: int, leader_epoch: int) -> None:
+        """Name another leader in the answer."""
+        self._found.current_leader = ProduceResponseLeader(leader_id=leader_id, leader_epoch=leader_epoch)
+        self.nodes = [ProduceResponseNode(node_id=leader_id, host="c", port=2)]
 
     async def reply(self) -> ProduceResponse:
         return await self.future
@@ -164,6 +173,9 @@ class Wires:
         self.log = self.wire.log = Log()
         topic = replace(self.view.topics["t"], topic_id=UUID(int=2))
         self.view = replace(self.view, topics={"t": topic})
+
+    def learn(self, hints: Hints, nodes: Iterable[ProduceResponseNode]) -> None:
+        self.view, _ = take_hints(self.view, hints, nodes)
 
     def lose(self) -> None:
         """Lose the connection with all its replies; the next one is used from now on."""
@@ -372,3 +384,22 @@ async def test_a_batch_behind_an_expired_one_leaves_at_once() -> None:
             await expiring
         assert (await behind).offset == 2
         assert wires.log.values == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_remade", [False, True])
+async def test_the_leader_of_an_earlier_topic_of_the_same_name_is_not_believed(is_remade: bool) -> None:
+    """A broker named the leader of a topic that was deleted and created again since. Leader epochs had begun again.
+
+    The client believed the higher epoch for good, and sent all records of the new topic to the wrong broker.
+    """
+    async with sending(0) as (wires, producer):
+        producer.send(1)
+        await until(lambda: wires.wire.unanswered)
+        if is_remade:
+            wires.remake()
+        (started,) = wires.wire.unanswered
+        started.name_leader(2, 5)
+        started.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await until(lambda: len(wires.wire.unanswered) == 2)
+        found = wires.view.topics["t"].partitions[0]
+        assert (found.leader_id, found.leader_epoch) == ((1, 0) if is_remade else (2, 5))
