@@ -7,9 +7,10 @@ consumer and producer uses its own lane, and all other requests share one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
+from uuid import UUID
 
 from tailrace.base import chance
 from tailrace.base.task import ignore_exception
@@ -157,9 +158,14 @@ class Cluster:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
         return leader_id
 
-    def learn(self, hints: Hints, nodes: Iterable[ProduceResponseNode | FetchResponseNode]) -> set[TopicPartition]:
-        """Apply the leaders that a broker names in an error (KIP-951); returns the partitions that this changed."""
-        self.view, taken = take_hints(self.view, hints, nodes)
+    def learn(
+        self, hints: Hints, nodes: Iterable[ProduceResponseNode | FetchResponseNode], asked_ids: Mapping[str, UUID]
+    ) -> set[TopicPartition]:
+        """Apply the leaders that a broker names in an error (KIP-951); returns the partitions that this changed.
+
+        `asked_ids` are the ids of the topics that the broker was asked about.
+        """
+        self.view, taken = take_hints(self.view, hints, nodes, asked_ids)
         return taken
 
     def forget(self, topic: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
+from uuid import UUID
 
 from tailrace.client.address import Address
 from tailrace.client.metadata import ClusterView, Node, Topic
@@ -27,16 +28,24 @@ def read_hint(leader: ProduceResponseLeader | FetchResponseLeader | None) -> Lea
 
 
 def take_hints(
-    view: ClusterView, hints: Hints, nodes: Iterable[ProduceResponseNode | FetchResponseNode]
+    view: ClusterView,
+    hints: Hints,
+    nodes: Iterable[ProduceResponseNode | FetchResponseNode],
+    asked_ids: Mapping[str, UUID],
 ) -> tuple[ClusterView, set[TopicPartition]]:
-    """Return the view with all newer leaders whose address is known, and their partitions."""
+    """Return the view with all newer leaders whose address is known, and their partitions.
+
+    A topic whose id is not the one in `asked_ids` was created again since, and the epochs of its leaders began again.
+    """
     told = {node.node_id: Node(node.node_id, Address(node.host, node.port), node.rack) for node in nodes}
     known = {**view.nodes, **told}
     topics = dict(view.topics)
     taken = set()
     for target, hint in hints.items():
         topic = topics.get(target.topic)
-        if topic is not None and hint.leader_id in known and _is_newer(topic, target.partition, hint):
+        if topic is None or topic.topic_id != asked_ids[target.topic]:
+            continue
+        if hint.leader_id in known and _is_newer(topic, target.partition, hint):
             topics[target.topic] = _with_leader(topic, target.partition, hint)
             taken.add(target)
     return (replace(view, nodes=known, topics=topics), taken) if taken else (view, taken)

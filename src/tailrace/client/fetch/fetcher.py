@@ -257,6 +257,10 @@ class Fetcher(FetchQueue):
 
     async def _fetch_once(self, leader_id: int, asked: dict[TopicPartition, tuple[PartitionState, int, int]]) -> None:
         topics = {target.topic: self._cluster.view.topics[target.topic] for target in asked}
+        # The metadata may have changed since this fetch was planned: an old offset means nothing in a new topic.
+        asked = {target: each for target, each in asked.items() if each[0].is_in(topics[target.topic].topic_id)}
+        if not asked:
+            return
         connection = await self._cluster.connection(leader_id, lane=self)
         reply = await connection.request(
             build_fetches(topics, {target: offset for target, (_, _, offset) in asked.items()}, self._options),
@@ -277,7 +281,9 @@ class Fetcher(FetchQueue):
                     failures[target] = failure
                     if (hint := read_hint(answer.current_leader)) is not None:
                         hints[target] = hint
-        moved = self._cluster.learn(hints, reply.node_endpoints)
+        moved = self._cluster.learn(
+            hints, reply.node_endpoints, {name: topic.topic_id for name, topic in topics.items()}
+        )
         # If the answer names another leader there is nothing to wait for (KIP-951).
         for target, failure in failures.items():
             if target not in moved:

@@ -257,15 +257,8 @@ class Sender:
             raise connection.give_up(ProduceRequest, timeout_ms) from None
         outcomes = read_produced(reply, {topic_id: name for name, topic_id in ids.items()})
         if reply.node_endpoints:
-            known = self._cluster.view.topics
-            hints = {
-                target: hint
-                for target, answer in outcomes.items()
-                # The topic may have been created again since. The epochs of its leaders start again, too.
-                if target.topic in known and known[target.topic].topic_id == ids[target.topic]
-                if (hint := read_hint(answer.current_leader))
-            }
-            self._cluster.learn(hints, reply.node_endpoints)
+            hints = {target: hint for target, answer in outcomes.items() if (hint := read_hint(answer.current_leader))}
+            self._cluster.learn(hints, reply.node_endpoints, ids)
         return outcomes
 
     async def _build(self, batches: list[Batch]) -> ProduceRequest:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -174,8 +174,8 @@ class Wires:
         topic = replace(self.view.topics["t"], topic_id=UUID(int=2))
         self.view = replace(self.view, topics={"t": topic})
 
-    def learn(self, hints: Hints, nodes: Iterable[ProduceResponseNode]) -> None:
-        self.view, _ = take_hints(self.view, hints, nodes)
+    def learn(self, hints: Hints, nodes: Iterable[ProduceResponseNode], asked_ids: Mapping[str, UUID]) -> None:
+        self.view, _ = take_hints(self.view, hints, nodes, asked_ids)
 
     def lose(self) -> None:
         """Lose the connection with all its replies; the next one is used from now on."""
