@@ -33,4 +33,14 @@ def test_batches_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
     note(tmp_path / "kept" / "_spark_metadata", "19.compact")
     with pytest.raises(PipelineError, match="up to number 19"):
         sink.connect_sink(place)
-    sink.connect_sink(FlowPlace("kept", place.checkpoint, tmp_path, delivery=Delivery.AT_MOST_ONCE))
+
+
+def test_files_that_no_reader_would_see_are_not_added(tmp_path: Path) -> None:
+    """Where Spark has noted files, it reads only those, so all rows of a flow that notes none were lost for it."""
+    sink = files("kept")
+    place = FlowPlace("kept", tmp_path / "checkpoint", tmp_path, delivery=Delivery.AT_MOST_ONCE)
+    (tmp_path / "kept").mkdir()
+    sink.connect_sink(place)
+    note(tmp_path / "kept" / "_spark_metadata", "0")
+    with pytest.raises(PipelineError, match="parquet files kept: the folder has files of a flow that delivers exactly"):
+        sink.connect_sink(place)

@@ -139,7 +139,14 @@ class Files(Source, Sink):
 
     def connect_sink(self, place: FlowPlace) -> None:
         path = self.location(place)
-        if "://" in path or place.delivery is not Delivery.EXACTLY_ONCE:
+        if "://" in path:
+            return
+        if place.delivery is not Delivery.EXACTLY_ONCE:
+            if (Path(path) / _METADATA).exists():
+                raise PipelineError(
+                    f"{self}: the folder has files of a flow that delivers exactly once, and Spark's readers would not "
+                    f"see those of this one, because {_METADATA} does not have them; write to another folder"
+                )
             return
         written, planned = _last_batch(Path(path) / _METADATA), _last_batch(place.checkpoint / _OFFSETS)
         if written > planned:
