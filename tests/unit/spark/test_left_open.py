@@ -15,6 +15,7 @@ from tailrace.cli.main import main
 from tailrace.client.error import BrokerUnavailable
 from tailrace.spark.client_setting import parse_client_settings
 from tailrace.spark.decision import Decision
+from tailrace.spark.error import RetriableBrokerError
 from tailrace.spark.option import Delivery, SinkOptions
 from tailrace.spark.pipeline.left_open import end_before_start
 from tailrace.spark.pipeline.load import load_pipeline
@@ -114,6 +115,18 @@ def test_a_start_ends_the_transactions_of_a_sink_that_the_file_does_not_name_any
     assert end_before_start(flow.plan()) == 2
     assert flow.seen() == [b"decided", b"later"]
     assert end_before_start(flow.plan()) == 0
+
+
+def test_a_start_without_the_brokers_is_tried_again_later(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise BrokerUnavailable("no broker answers")
+
+    flow = Killed(broker, tmp_path, "away")
+    monkeypatch.setattr("tailrace.client.admin.sync.Admin.__enter__", fail)
+    with pytest.raises(RetriableBrokerError, match=f"the transactions of query {flow.query_id} could not be listed"):
+        end_before_start(flow.plan())
 
 
 def test_a_start_leaves_the_transactions_of_its_sink_to_the_next_batch(broker: Broker, tmp_path: Path) -> None:

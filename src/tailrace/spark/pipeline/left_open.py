@@ -16,6 +16,9 @@ from tailrace.spark.pipeline.plan import FlowPlan
 from tailrace.spark.query_end import end_other_sinks, end_query
 from tailrace.spark.transaction_name import sink_name
 
+_PATIENCE = {"request.timeout.ms": "5000"}
+"""The thread that starts a flow also watches the others. A flow whose brokers are away is started again later."""
+
 
 def end_before_start(plan: FlowPlan) -> int:
     """End what the query of a flow has left open elsewhere than in its present sink; returns the number.
@@ -28,7 +31,7 @@ def end_before_start(plan: FlowPlan) -> int:
     if isinstance(sink, Topic) and plan.flow.delivery is Delivery.EXACTLY_ONCE:
         kept = sink_name(query_id, sink.names[0] if len(sink.names) == 1 else None)
     clusters = {address: dict(plan.place.client) for address, _ in plan.topics_read} | _written(plan)
-    return sum(end_other_sinks(address, query_id, kept, config) for address, config in clusters.items())
+    return sum(end_other_sinks(address, query_id, kept, config | _PATIENCE) for address, config in clusters.items())
 
 
 def end_for_good(plan: FlowPlan) -> int:
