@@ -47,6 +47,8 @@ def make_app(service: ConnectService, door: Door | None = None) -> FastAPI:
         version="1",
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,  # FastAPI's pages run scripts of another server with the caller's login
+        redoc_url=None,
     )
     app.state.service = service
     app.state.audit = door.audit

@@ -68,6 +68,8 @@ def make_app(registry: Registry, door: Door | None = None, *, tls: ssl.SSLContex
         responses=_ERRORS,
         default_response_class=RegistryResponse,
         redirect_slashes=False,
+        docs_url=None,  # FastAPI's pages run scripts of another server with the caller's login
+        redoc_url=None,
     )
     app.state.registry = registry
     app.state.audit = door.audit
