@@ -130,6 +130,12 @@ class SaslOptions:
         "Kafka's class that checks tokens of OAUTHBEARER. Other options say the same here.",
         check=_java_class("OAuthBearerValidatorCallbackHandler", "OAuthBearerUnsecuredValidatorCallbackHandler"),
     )
+    sasl_oauthbearer_jwt_validator_class = nullable_string(
+        "sasl.oauthbearer.jwt.validator.class",
+        "Kafka's class that checks tokens of OAUTHBEARER, since 4.1. Signed tokens are always checked as by "
+        "BrokerJwtValidator.",
+        check=_java_class("BrokerJwtValidator", "DefaultJwtValidator"),
+    )
     sasl_oauthbearer_token_endpoint_url = nullable_string(
         "sasl.oauthbearer.token.endpoint.url",
         "Address of the OAuth server that gives this broker the token with which it logs in to others, for its id "

@@ -90,6 +90,14 @@ def test_kerberos_is_refused_by_name() -> None:
     assert "GSSAPI (Kerberos) is not supported" in refusal(sasl_kerberos_service_name="kafka").message
 
 
+def test_the_validator_of_tokens_may_be_named() -> None:
+    """A server.properties that names it, as the advice on CVE-2026-33557 has it, did not start a broker."""
+    option, package = "listener.name.inside.oauthbearer.sasl.oauthbearer.jwt.validator.class", "org.apache.kafka.common"
+    BrokerConfig({**SECURE, option: f"{package}.security.oauthbearer.BrokerJwtValidator"})
+    with pytest.raises(ConfigError, match="does not load Java classes"):
+        BrokerConfig({**SECURE, option: "com.example.Validator"})
+
+
 @pytest.mark.parametrize("name", ["jwks.endpoint.url", "token.endpoint.url"])
 def test_urls_of_oauth_have_no_users(name: str) -> None:
     """Python's HTTP client does not use them, and DescribeConfigs would show the password."""
