@@ -99,9 +99,12 @@ def raise_problems(problems: Sequence[ConfigError]) -> None:
         raise InvalidConfigError(problems)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a "did you mean" for an unknown name, or nothing if no known name is similar."""
+def suggestion(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """Return a "did you mean" for an unknown name, or nothing if no known name is similar.
+
+    The `prefix` is the part of the names that is not compared.
+    """
     import difflib  # imported only for a wrong name, so that a start is quick
 
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
-    return f" (did you mean {near[0]}?)" if near else ""
+    return f" (did you mean {prefix}{near[0]}?)" if near else ""

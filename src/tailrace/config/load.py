@@ -99,8 +99,10 @@ def _environment_settings(
         if refusal is not None:
             problems.append(ConfigError(variable, f"environment variable {variable}: {refusal}"))
         else:
-            hint = suggestion(variable, names)
-            notices.append(f"environment variable {variable} is ignored: no option has this name{hint}")
+            # Without the prefix, which would make short names look alike.
+            own_names = [name.removeprefix(ENVIRONMENT_PREFIX) for name in names]
+            hint = suggestion(variable.removeprefix(ENVIRONMENT_PREFIX), own_names, prefix=ENVIRONMENT_PREFIX)
+            notices.append(f"environment variable {variable} is ignored: no config has this name{hint}")
 
 
 def _override_settings(overrides: Sequence[str], problems: list[ConfigError]) -> Iterator[Setting]:
