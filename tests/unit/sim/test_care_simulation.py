@@ -10,8 +10,8 @@ SEEDS = (5, 7, 10)
 RARE = ("followers serve everything", "new leaders begin earlier", "logs begin with batches")
 """These need dozens of seeds; `make simulate-ablations` finds them."""
 
-LATE = ("tombstones go at once", "one segment more is deleted")
-"""These need a dozen seeds or more."""
+LATE = ("tombstones go at once", "one segment more is deleted", "last batch is swept")
+"""These need a dozen seeds or more, or one that takes long."""
 
 _SEEDS_MAX = 40
 
