@@ -238,13 +238,27 @@ def use_commands(world: World) -> None:
         assert world.run("topic", "list", *wrong) != 0
 
 
-async def use_apis(world: World) -> None:
-    admin, paul = world.settings("PLAIN", "broker", BROKER), world.settings("PLAIN", "paul", PLAIN)
+def all_configs() -> DescribeConfigsRequest:
     described = [
         DescribeConfigsRequestResource(resource_type=4, resource_name=name, configuration_keys=None)
         for name in ("1", "")
     ]
-    everything = DescribeConfigsRequest(resources=described, include_synonyms=True, include_documentation=True)
+    return DescribeConfigsRequest(resources=described, include_synonyms=True, include_documentation=True)
+
+
+async def use_other_servers(world: World) -> None:
+    """Log in with tokens of an issuer, and have the broker ask a schema registry that is not there."""
+    framed = produce_request({("framed", 0): make_batch(b"\0\0\0\0\7x")})
+    await world.ask(world.settings("PLAIN", "broker", BROKER), (framed, ProduceResponse), version_max=12)
+    await world.ask(world.token_settings(world.issuer, "a signed token"), (all_configs(), DescribeConfigsResponse))
+    with pytest.raises(AuthenticationError) as refused:
+        await world.ask(world.token_settings(world.stranger, "a token that is refused"))
+    world.texts += [str(refused.value), repr(refused.value)]
+
+
+async def use_apis(world: World) -> None:
+    admin, paul = world.settings("PLAIN", "broker", BROKER), world.settings("PLAIN", "paul", PLAIN)
+    everything = all_configs()
     await world.ask(admin, (everything, DescribeConfigsResponse))
     # The second one does not open the key store, and the listener goes on as before.
     for name in ("ssl.truststore.password", "listener.name.sasl_ssl.ssl.keystore.password"):
@@ -264,19 +278,6 @@ async def use_apis(world: World) -> None:
         assert refusal.responses[0].error_code, refusal
     await world.ask(admin, (everything, DescribeConfigsResponse))
     await world.ask(paul, (everything, DescribeConfigsResponse))
-    # The broker asks a schema registry that is not there.
-    framed = produce_request({("framed", 0): make_batch(b"\0\0\0\0\7x")})
-    await world.ask(admin, (framed, ProduceResponse), version_max=12)
-    await world.ask(world.token_settings(world.issuer, "a signed token"), (everything, DescribeConfigsResponse))
-    with pytest.raises(AuthenticationError) as refused:
-        await world.ask(world.token_settings(world.stranger, "a token that is refused"))
-    world.texts += [str(refused.value), repr(refused.value)]
-    await use_token(world, everything)
-
-
-async def use_token(world: World, everything: DescribeConfigsRequest) -> None:
-    """Create a delegation token, log in with it, and try wrong passwords beside it."""
-    admin, paul = world.settings("PLAIN", "broker", BROKER), world.settings("PLAIN", "paul", PLAIN)
     (created,) = await world.ask(
         paul, (CreateDelegationTokenRequest(max_lifetime_ms=-1), CreateDelegationTokenResponse)
     )
@@ -329,6 +330,7 @@ def test_no_secret_is_told_logged_or_stored(tmp_path: Path) -> None:
     with running(world) as process:
         use_commands(world)
         asyncio.run(use_apis(world))
+        asyncio.run(use_other_servers(world))
         processes = process_list(process.pid)
         address = f"http://127.0.0.1:{world.metrics_port}/metrics"
         with urllib.request.urlopen(address, timeout=60) as page:

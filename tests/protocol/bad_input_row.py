@@ -56,7 +56,7 @@ ROWS: dict[int, Row] = {
         "memory grows with what arrives; closed after tailrace.request.read.timeout.ms",
         f"{_CONNECTION}test_a_frame_must_arrive_within_its_deadline",
         f"{_CONNECTION}test_half_sent_frames_take_no_more_memory_than_allowed_and_small_requests_are_answered",
-        f"{_LISTENER}test_thousands_of_half_open_frames_cost_little_and_disturb_nobody",
+        "tests/unit/server/test_half_open.py::test_thousands_of_half_open_frames_cost_little_and_disturb_nobody",
     ),
     5: _row(
         "frame shorter than its header or body",
