@@ -199,6 +199,12 @@ class LeaderReplica:
             return None
         return (*self.isr, follower_id)
 
+    def is_fetching(self, follower_id: int, now_ms: int) -> bool:
+        """Return whether a follower has fetched within the time in which it may lag."""
+        progress = self.followers[follower_id]
+        fetched_ms = progress.fetched_ms if progress.beat is None else progress.beat.fetched_ms
+        return now_ms - fetched_ms <= self.lag_max_ms
+
     def decide_shrink(self, log_end_offset: int, now_ms: int) -> tuple[int, ...] | None:
         """Return the ISR without followers that lag too long, or unchanged to end an ELR; None if it can stay."""
         if self.pending is not None:

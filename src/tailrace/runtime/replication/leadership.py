@@ -140,10 +140,13 @@ class Leadership:
         """Propose an ISR with each follower that has all records and could not join at its last fetch.
 
         In a partition without new records such a follower would otherwise never join, for example if it was admitted
-        late or an earlier change of the ISR failed.
+        late or an earlier change of the ISR failed. One that has stopped fetching may not: it would join again as soon
+        as it has left the ISR, if the leader's high watermark has not moved yet.
         """
+        now_ms = self._world.clock.monotonic_ms()
         for follower_id in self.machine.followers:
-            self._let_join(follower_id)
+            if self.machine.is_fetching(follower_id, now_ms):
+                self._let_join(follower_id)
 
     @property
     def low_watermark(self) -> int:

@@ -1,5 +1,7 @@
 """A leader's view of its followers."""
 
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.machines.replica.model import LAG_MAX_MS, ModelBroker, always
 
@@ -99,6 +101,21 @@ def test_the_low_watermark_counts_absent_replicas_that_may_be_elected() -> None:
     assert machine.low_watermark(4, lambda broker: broker != 3) == 2
     machine.on_isr((1, 2))
     assert machine.low_watermark(4, lambda broker: broker != 3) == 4
+
+
+def test_a_follower_fetches_as_long_as_its_last_fetch_or_that_of_its_session_is_recent() -> None:
+    """A follower that had stopped fetching left the ISR and joined it again at once: it had everything up to the high
+    watermark, which had not moved yet. Writes that waited for it waited once more."""
+    leader = ModelBroker(1)
+    machine = leader.lead(0, (1, 2, 3), (1, 2, 3))
+    session = SimpleNamespace(fetched_ms=0)
+    machine.on_fetch(2, 1, 0, 0, 0, 0)
+    machine.on_fetch(3, 1, 0, 0, 0, 0, session)
+    for follower in (2, 3):
+        assert machine.is_fetching(follower, LAG_MAX_MS)
+        assert not machine.is_fetching(follower, LAG_MAX_MS + 1)
+    session.fetched_ms = 10
+    assert machine.is_fetching(3, LAG_MAX_MS + 1)
 
 
 def test_an_isr_needs_a_look_unless_all_replicas_are_in_it_and_have_everything() -> None:

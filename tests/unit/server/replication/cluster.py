@@ -191,7 +191,7 @@ class Cluster:
         assert leadership is not None
         progress = leadership.machine.followers[follower]
         await until(lambda: progress.end_offset < partition.log.log_end_offset)
-        progress.beat, progress.caught_up_ms = None, LONG_AGO_MS
+        progress.beat, progress.caught_up_ms, progress.fetched_ms = None, LONG_AGO_MS, LONG_AGO_MS
         leadership.shrink()
         await until(lambda: follower not in self.state(topic, index).isr)
 

@@ -103,10 +103,10 @@ async def test_a_follower_whose_disk_fails_leaves_the_isr() -> None:
         assert (await cluster.produce(1, b"a")).error_code == 0
         fail_syncs(cluster[3])
         waiting = asyncio.create_task(cluster.produce(1, b"b"))
+        await until(lambda: cluster[3].partition().is_offline)  # until then it fetches, and is not late
         await cluster.expel(1, 3)
         assert (await waiting).error_code == 0
         assert set(cluster.state().isr) == {1, 2}
-        assert cluster[3].partition().is_offline
         assert (await cluster.produce(1, b"c")).error_code == 0
         assert await cluster.values(1) == [b"a", b"b", b"c"]
 
