@@ -9,6 +9,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tailrace.base.sentinel import NO_EPOCH
+from tailrace.client.error import OffsetMissing
 from tailrace.client.place import Place
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.primitive import ZERO_UUID
@@ -60,7 +61,7 @@ class PartitionState:
 
     def settle(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Continue at an offset; the epoch is that of the record before it, if it is known."""
-        self.place = None
+        self.place = self.error = None
         self.position = self.fetch_offset = offset
         self.leader_epochs = ((0, leader_epoch),)
 
@@ -83,6 +84,11 @@ class PartitionState:
     def is_placed(self) -> bool:
         """Whether its position, or what is wrong with it, is known."""
         return self.place is None or self.error is not None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its offset is to be looked up. If it has none, the reader has to seek first."""
+        return self.place is not None and not self.is_busy and not isinstance(self.error, OffsetMissing)
 
     @property
     def is_fetchable(self) -> bool:

@@ -108,7 +108,7 @@ class Fetcher(FetchQueue):
                 self._discovery.is_running = True
                 self._start(self._discover())
             self._leave_old_topics()
-            lost = [state for state in self.assignment if state.place is not None and not state.is_busy]
+            lost = [state for state in self.assignment if state.is_lost]
             if lost:
                 self._occupy(lost)
                 self._start(self._find_places([(state, state.generation) for state in lost]))
@@ -204,7 +204,7 @@ class Fetcher(FetchQueue):
             self._release(state for state, _ in wanted)
 
     async def _find_places(self, wanted: list[tuple[PartitionState, int]]) -> None:
-        """Find the offsets of times, words and commits."""
+        """Find the offsets of times, words and commits. After a failure, wait before they are looked up again."""
         try:
             places = {state.target: state.place for state, _ in wanted if state.place is not None}
             ids = {state.target: self._topic_id(state) for state, _ in wanted}
@@ -220,6 +220,8 @@ class Fetcher(FetchQueue):
                         state.settle(*outcome)
                         state.topic_id = ids[state.target]  # the topic may have been created again meanwhile
             self._tell()
+            if any(isinstance(outcome, Exception) for outcome in outcomes.values()):
+                await asyncio.sleep(self._cluster.backoff.wait_s(1))
         finally:
             self._release(state for state, _ in wanted)
 

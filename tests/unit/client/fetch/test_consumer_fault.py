@@ -1,5 +1,6 @@
 """What a consumer does when things go wrong: it goes on where it was."""
 
+import time
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -89,19 +90,26 @@ def test_what_will_not_pass_is_raised(tailrace_broker: Broker, topic: str, face:
         assert len(consumer.poll(60)) == 1
 
 
-def test_what_does_not_pass_for_long_is_raised_and_tried_on(tailrace_broker: Broker, topic: str, face: Face) -> None:
+@pytest.mark.parametrize("api", ["FETCH", "LIST_OFFSETS"])
+def test_what_does_not_pass_for_long_is_raised_and_tried_on(
+    tailrace_broker: Broker, topic: str, face: Face, api: str
+) -> None:
+    """A partition whose start was not found in time was looked up again, but its error was raised for ever."""
     tailrace_broker.create_topic(topic)
     fill(tailrace_broker, topic, 1)
-    tailrace_broker.inject("FETCH", error="NOT_LEADER_OR_FOLLOWER", count=None)
-    settings = {**QUICK, "default_api_timeout_ms": 100}
-    with face.consumer(tailrace_broker.bootstrap_servers, **settings).assign([(topic, 0, 0)]) as consumer:
+    tailrace_broker.inject(api, error="NOT_LEADER_OR_FOLLOWER", count=None)
+    settings = {**QUICK, "default_api_timeout_ms": 100, "request_timeout_ms": 100}
+    place = 0 if api == "FETCH" else "earliest"
+    with face.consumer(tailrace_broker.bootstrap_servers, **settings).assign([(topic, 0, place)]) as consumer:
         with pytest.raises(tailrace.ApiError, match="NOT_LEADER_OR_FOLLOWER"):
             consumer.poll(60)
         tailrace_broker.clear_faults()
         found: list[tailrace.ConsumerRecord] = []
-        while not found:
-            with suppress(tailrace.ApiError):  # one that was on its way when the fault was cleared
-                found = consumer.poll(60)
+        ends_s = time.monotonic() + 60
+        while not found and time.monotonic() < ends_s:
+            # An error that was on its way when the fault was cleared is still raised, and on a slow machine a time-out.
+            with suppress(tailrace.ApiError, tailrace.RequestTimeout):
+                found = consumer.poll(1)
         assert len(found) == 1
 
 
