@@ -11,6 +11,7 @@ from tailrace.sim.checkers.care_loss import (
     find_stalled_scans,
     find_swept_records,
 )
+from tailrace.sim.checkers.commit import find_commits_ahead
 from tailrace.sim.checkers.config import find_lost_configs
 from tailrace.sim.checkers.deletion import find_excessive_deletions, find_falling_log_starts, find_undeleted
 from tailrace.sim.checkers.exactly_once import find_doubled, find_missed
@@ -49,6 +50,7 @@ LOG_CHECKERS: tuple[Checker, ...] = (
     find_falling_log_starts,
     find_undeleted,
     find_two_owners,
+    find_commits_ahead,
 )
 
 TRANSACTION_CHECKERS: tuple[Checker, ...] = (

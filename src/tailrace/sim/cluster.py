@@ -28,6 +28,7 @@ from tailrace.sim.group_workload import (
     has_big_groups,
     plain_group,
     session_ms,
+    with_automatic_members,
 )
 from tailrace.sim.history import History
 from tailrace.sim.incarnation import Incarnations
@@ -116,6 +117,7 @@ class ClusterSimulation(Simulation):
     def choose_workloads(self) -> list[Workload]:
         records = RecordWorkload(self.world, self.shape)
         groups = choose_groups(self.world.seed, self.shape) if self.is_about_groups else plain_group(self.shape)
+        groups = with_automatic_members(self.world.seed, groups)
         chosen: list[Workload] = [records, GroupWorkload(self.world, groups)]
         if self.admin_every_s:
             chosen.append(AdminWorkload(self.world, records, every_s=self.admin_every_s))

@@ -38,6 +38,7 @@ from tailrace.runtime.group.coordinator import GroupShard
 from tailrace.server.context import RequestContext
 from tailrace.server.group_caller import ask_coordinator
 from tailrace.server.handlers import group_offset
+from tailrace.sim.history import Recorder
 from tailrace.sim.process import PROCESS
 from tailrace.sim.transport import SimTransport
 
@@ -159,9 +160,10 @@ class _Acknowledged(NamedTuple):
 class GroupWatch:
     """Watches the group coordinators of all brokers."""
 
-    def __init__(self, count: Callable[[str], None], fail: Callable[[str], None]) -> None:
+    def __init__(self, count: Callable[[str], None], fail: Callable[[str], None], recorder: Recorder) -> None:
         self._count = count
         self._fail = fail
+        self._recorder = recorder
         self._orders: dict[GroupCoordinator, CommitOrder] = {}
         self._lateness = ""
         self._cause: _Cause | None = None
@@ -245,8 +247,16 @@ class GroupWatch:
         if self._cause is not None:
             self._waiting.setdefault(self._cause.token, []).append((shard, at, applied))
         self._count("group commit")
+        self._record(applied)
         if problem := order.apply(applied):
             self._report(problem)
+
+    def _record(self, applied: Applied) -> None:
+        group, topic, partition = applied.place
+        process = PROCESS.get()
+        name = "-" if process is None else process.name
+        place = f"{topic}-{partition}"
+        self._recorder.invoke(name, "applied", group=group, partition=place, offset=applied.offset).ok()
 
     def _applied(self, place: _Place, value: OffsetCommitValue) -> Applied:
         if self._cause is None:

@@ -3,13 +3,16 @@
 The seed chooses one or two groups with three to six members, or a small one without anything special. Each member
 records what it gets, gives up and loses, with its generation (or member epoch) at that moment; the members of a group
 that changes between the protocols record no generation, because an empty group that is made anew begins to count again.
+
+Some members commit automatically, and never by themselves. When all faults are healed no member leaves any more, and
+soon each partition has to have exactly one owner.
 """
 
 import asyncio
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -19,12 +22,14 @@ from tailrace.client.fetch.record import ConsumerRecord
 from tailrace.client.setting import SettingValue
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.sim.face import SimConsumer, open_consumer
+from tailrace.sim.group_owner import Owners
 from tailrace.sim.process import PROCESS
-from tailrace.sim.record_workload import RecordWorkload, SendingClient, Shape, make_topic, poll
+from tailrace.sim.record_workload import RecordWorkload, SendingClient, Shape, make_topic, try_to_poll
 from tailrace.sim.workload import FAILURES, keep_trying, partition_name
 from tailrace.sim.world import Program, World
 
 Settings = dict[str, SettingValue]
+Moved = Callable[[Sequence[TopicPartition]], None]
 
 GROUP = "readers"
 LATE_TOPIC = "visits"
@@ -44,6 +49,10 @@ _STRATEGIES: tuple[tuple[str, ...], ...] = (
 _LATE_S = (0.5, 2.5)
 _BREAK_S_MAX = 0.3
 _HOLD_LONGER_S = (0.1, 1.5)
+_AUTOMATIC_SHARES = (0.0, 0.0, 0.5, 1.0)  # of a group's members, which commit automatically
+_AUTOMATIC_MS = (100, 1_000)
+_CONVERGED_S = 60.0
+_LOOK_S = 0.1
 
 
 class MemberShape(NamedTuple):
@@ -56,6 +65,11 @@ class MemberShape(NamedTuple):
     stay_s: float = math.inf  # on average, until it leaves, and joins again
     hold_share: float = 0.0  # of its commits, which the network holds until the member has given up their connection
 
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the member commits automatically."""
+        return bool(self.settings["enable.auto.commit"])
+
 
 class GroupsShape(NamedTuple):
     """The parameters of the groups of one seed."""
@@ -67,6 +81,20 @@ class GroupsShape(NamedTuple):
 def plain_group(shape: Shape) -> GroupsShape:
     """Return one group of dynamic members that subscribe to the topic."""
     return GroupsShape((MemberShape(GROUP, shape.member, shape.topic),) * shape.member_count)
+
+
+def with_automatic_members(seed: int, groups: GroupsShape) -> GroupsShape:
+    """Return the groups with some members that commit automatically."""
+    random = Random(f"automatic {seed}")
+    shares = {name: random.choice(_AUTOMATIC_SHARES) for name in sorted({each.group for each in groups.members})}
+    return groups._replace(members=tuple(_automatic(random, shares[each.group], each) for each in groups.members))
+
+
+def _automatic(random: Random, share: float, member: MemberShape) -> MemberShape:
+    if random.random() >= share:
+        return member
+    settings = {"enable.auto.commit": True, "auto.commit.interval.ms": random.choice(_AUTOMATIC_MS)}
+    return member._replace(settings={**member.settings, **settings})
 
 
 def has_big_groups(seed: int) -> bool:
@@ -120,21 +148,48 @@ class GroupWorkload:
     def __init__(self, world: World, groups: GroupsShape) -> None:
         self.world = world
         self.groups = groups
+        self.owners = Owners()
 
     async def prepare(self) -> None:
         """Do nothing: the topic of the other clients exists."""
 
     def programs(self) -> dict[str, Program]:
         found: dict[str, Program] = {
-            f"member-{number}": Member(self.world, member).run for number, member in enumerate(self.groups.members, 1)
+            f"member-{number}": Member(self.world, member, self.owners).run
+            for number, member in enumerate(self.groups.members, 1)
         }
         if self.groups.late_topic is not None:
             found["late-producer"] = LateProducer(self.world, self.groups.late_topic).run
         return found
 
+    async def converge(self) -> list[str]:
+        """Wait until each partition has one owner in each group; return what is wrong if that takes too long."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while wrong := list(self._find_wrong()):
+            if loop.time() - began_s > _CONVERGED_S:
+                return [f"unconverged: {_CONVERGED_S:g} s after all faults were healed {'; '.join(wrong)}"]
+            await asyncio.sleep(_LOOK_S)
+        self.world.note(f"the groups have converged after {loop.time() - began_s:.1f} s")
+        return []
+
+    def _find_wrong(self) -> Iterator[str]:
+        replicas = [replica for broker in self.world.brokers for replica in broker.replicas()]
+        known = {TopicPartition(replica.topic, replica.index) for replica in replicas}
+        for group in sorted({member.group for member in self.groups.members}):
+            subscriptions = [member.subscription for member in self.groups.members if member.group == group]
+            wanted = {target for target in known if any(_matches(each, target.topic) for each in subscriptions)}
+            yield from self.owners.find_wrong(group, wanted)
+
     async def drain(self) -> None:
         if self.groups.late_topic is not None:
             await RecordWorkload(self.world, self.groups.late_topic).drain()
+
+
+def _matches(subscription: str | re.Pattern[str], topic: str) -> bool:
+    if isinstance(subscription, str):
+        return subscription == topic
+    return subscription.fullmatch(topic) is not None
 
 
 class LateProducer:
@@ -154,9 +209,10 @@ class LateProducer:
 class Member:
     """A group member that commits what it has read, and fetches the committed offsets."""
 
-    def __init__(self, world: World, shape: MemberShape) -> None:
+    def __init__(self, world: World, shape: MemberShape, owners: Owners) -> None:
         self._world = world
         self._shape = shape
+        self._owners = owners
 
     async def run(self, name: str) -> None:
         """Read as a member until the simulation ends, with breaks in which it is none."""
@@ -170,19 +226,26 @@ class Member:
     async def _stay(self, name: str, random: Random) -> None:
         config = {**self._shape.settings, "group.id": self._shape.group}
         consumer = open_consumer(self._world, name, config)
-        noted = {f"on_{change}": self._noter(name, consumer, change) for change in ("assigned", "revoked", "lost")}
-        async with consumer.subscribe(self._shape.subscription, **noted):
-            stay_s = self._shape.stay_s
-            ends_s = (
-                math.inf if stay_s == math.inf else asyncio.get_running_loop().time() + random.expovariate(1 / stay_s)
-            )
-            await self._read(name, consumer, random, ends_s)
+        stay = self._owners.join(self._shape.group, name, PROCESS.get())
 
-    def _noter(self, name: str, consumer: SimConsumer, change: str) -> Callable[[list[TopicPartition]], None]:
-        """Return a callback that records a change of the assignment."""
+        def noter(change: str) -> Moved:
+            return self._noter(name, consumer, change, lambda partitions: self._owners.change(stay, change, partitions))
+
+        noted = {f"on_{change}": noter(change) for change in ("assigned", "revoked", "lost")}
+        try:
+            async with consumer.subscribe(self._shape.subscription, **noted):
+                stay_s, now_s = self._shape.stay_s, asyncio.get_running_loop().time()
+                ends_s = math.inf if stay_s == math.inf else now_s + random.expovariate(1 / stay_s)
+                await self._read(name, consumer, random, ends_s)
+        finally:
+            self._owners.leave(stay)
+
+    def _noter(self, name: str, consumer: SimConsumer, change: str, apply: Moved) -> Moved:
+        """Return a callback that applies and records a change of the assignment."""
 
         def moved(partitions: Sequence[TopicPartition]) -> None:
             self._world.count(f"group {change}")
+            apply(partitions)
             self._world.recorder.invoke(
                 name,
                 "assign",
@@ -208,9 +271,15 @@ class Member:
 
     async def _read(self, name: str, consumer: SimConsumer, random: Random, ends_s: float) -> None:
         loop = asyncio.get_running_loop()
-        while not self._world.is_ending and loop.time() < ends_s:
-            records = await poll(self._world, name, consumer)
-            if records and random.random() < 0.7:
+        failure: Exception | None = None
+        while not self._world.is_ending and (loop.time() < ends_s or self._world.is_healed):
+            records, failed = await try_to_poll(self._world, name, consumer)
+            if failed is not None and failed is failure:
+                raise failed  # the consumer has given up
+            failure = failed
+            if self._shape.is_automatic:
+                pass  # the next call of poll commits
+            elif records and random.random() < 0.7:
                 await self._commit(name, consumer, records, random)
             elif random.random() < 0.1:
                 await self._look(name, consumer)

@@ -16,6 +16,7 @@ from tailrace.sim.transport import Address, SimTransport, join
 FIRST_PORT = 40_000
 _LATENCY_S = (0.000_1, 0.002)
 _SLOW_LATENCY_S = (0.01, 0.3)
+_SLOW_SHARE = 0.01
 _RETRY_S_MAX = 1.0  # the longest delay of retransmission after a cut is mended
 WORLD = "world"
 _API_KEY = slice(4, 6)  # of a request, behind its length
@@ -77,7 +78,7 @@ class Network:
     def __init__(self, loop: Loop, random: Random) -> None:
         self.loop = loop
         self.random = random
-        self.slow_share = 0.01  # of messages, delayed so much that others overtake them
+        self.slow_share = _SLOW_SHARE  # of messages, delayed so much that others overtake them
         self._loss_shares: dict[tuple[str, str], float] = {}
         self._traps: dict[str, _Trap] = {}
         self.transports: dict[SimTransport, None] = {}
@@ -99,7 +100,8 @@ class Network:
         self._retry()
 
     def mend_all(self) -> None:
-        """Mend every link."""
+        """Mend every link, and make most messages quick."""
+        self.slow_share = min(self.slow_share, _SLOW_SHARE)
         self._cuts.clear()
         self._loss_shares.clear()
         self._traps.clear()

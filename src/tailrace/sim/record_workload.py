@@ -177,15 +177,22 @@ class ReadingClient:
 
 async def poll(world: World, name: str, consumer: SimConsumer, **asked: object) -> list[ConsumerRecord]:
     """Poll once and record it. Return no records after an error."""
+    return (await try_to_poll(world, name, consumer, **asked))[0]
+
+
+async def try_to_poll(
+    world: World, name: str, consumer: SimConsumer, **asked: object
+) -> tuple[list[ConsumerRecord], Exception | None]:
+    """Poll once and record it. Return the records, or the error."""
     operation = world.recorder.invoke(name, "poll", **asked)
     try:
         records = await consumer.poll(1.0)
     except FAILURES as error:
         operation.unknown(error)
         await asyncio.sleep(TRY_AGAIN_S)
-        return []
+        return [], error
     operation.ok(records=[[partition_name(record[:2]), record.offset, _text(record.value)] for record in records])
-    return records
+    return records, None
 
 
 async def _drain(world: World, topic: str, name: str) -> None:

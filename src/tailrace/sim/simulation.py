@@ -17,7 +17,7 @@ from tailrace.sim.clock import SimClock
 from tailrace.sim.determinism import deterministic
 from tailrace.sim.fault import Faults
 from tailrace.sim.group_watch import GroupWatch
-from tailrace.sim.group_workload import GroupWorkload, plain_group
+from tailrace.sim.group_workload import GroupWorkload, plain_group, with_automatic_members
 from tailrace.sim.history import History
 from tailrace.sim.live_topic_workload import LiveTopicWorkload
 from tailrace.sim.loop import START_S
@@ -104,7 +104,7 @@ class Simulation:
 
     def choose_workloads(self) -> list[Workload]:
         """Choose the workloads that run during the faults."""
-        groups = GroupWorkload(self.world, plain_group(self.shape))
+        groups = GroupWorkload(self.world, with_automatic_members(self.world.seed, plain_group(self.shape)))
         return [RecordWorkload(self.world, self.shape), groups, *self.limiters(self.shape)]
 
     def limiters(self, *shapes: Shape) -> list[Workload]:
@@ -210,6 +210,9 @@ class Simulation:
         try:
             async with asyncio.timeout(_ENDING_S):
                 await self._work_goes_on()
+                for workload in workloads:
+                    if isinstance(workload, GroupWorkload):
+                        self.problems += await workload.converge()
                 world.is_ending = True
                 await asyncio.gather(*(client.task for client in world.clients))
                 world.note("drain")
@@ -241,7 +244,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Run the simulation and check its history."""
         world = self.world
-        watching = GroupWatch(world.count, self.report_commit).watching()
+        watching = GroupWatch(world.count, self.report_commit, world.recorder).watching()
         with deterministic(world.loop, world.seed), watching, _listening(world) as complaints:
             try:
                 world.loop.limit_s = START_S + self.for_s + 2 * _ENDING_S

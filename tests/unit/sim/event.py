@@ -39,6 +39,11 @@ class Story:
         self.recorder.invoke(process, "commit", group="readers", offsets={P: offset}).ok()
         return self
 
+    def applied(self, offset: int) -> Self:
+        """The commit of an offset, as a coordinator applies it."""
+        self.recorder.invoke("broker-1", "applied", group="readers", partition=P, offset=offset).ok()
+        return self
+
     def commit_lost(self, offset: int) -> Self:
         self.recorder.invoke("member", "commit", group="readers", offsets={P: offset}).unknown("time-out")
         return self

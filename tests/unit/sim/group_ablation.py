@@ -12,6 +12,7 @@ from tailrace.client.group.group import Group
 from tailrace.machines.group.classic.group import ClassicGroup
 from tailrace.machines.group.consumer.group import ConsumerGroup
 from tailrace.machines.group.coordinator import GroupCoordinator
+from tailrace.machines.group.decision import Decision
 
 
 @contextmanager
@@ -87,6 +88,30 @@ def members_do_not_look() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def automatic_commits_run_ahead() -> Iterator[None]:
+    """An automatic commit has one record more than the application got."""
+    positions = Group.positions
+
+    def more(group: Group, *targets: Any) -> dict[Any, Any]:
+        return {target: at._replace(offset=at.offset + 1) for target, at in positions(group, *targets).items()}
+
+    with patch.object(Group, "positions", more):
+        yield
+
+
+@contextmanager
+def sessions_never_end() -> Iterator[None]:
+    """A coordinator keeps members that it has not heard of for longer than their session."""
+    on_timer = GroupCoordinator.on_timer
+
+    def wait(machine: GroupCoordinator, now_ms: int, key: tuple[str, ...]) -> Any:
+        return Decision() if key[0].endswith("-session") else on_timer(machine, now_ms, key)
+
+    with patch.object(GroupCoordinator, "on_timer", wait):
+        yield
+
+
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "old members may commit": old_members_may_commit,
     "partitions are assigned twice": partitions_are_assigned_twice,
@@ -95,6 +120,8 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "owned partitions are free": owned_partitions_are_free,
     "newest offset is not loaded": newest_offset_is_not_loaded,
     "members do not look": members_do_not_look,
+    "automatic commits run ahead": automatic_commits_run_ahead,
+    "sessions never end": sessions_never_end,
 }
 
 FOUND = {
@@ -105,5 +132,7 @@ FOUND = {
     "owned partitions are free": {"given to a second member"},
     "newest offset is not loaded": {"an acknowledged offset is lost"},
     "members do not look": {"offset went back", "group-offset-regression"},
+    "automatic commits run ahead": {"commit-ahead"},
+    "sessions never end": {"unconverged"},
 }
 """What a simulation without the safeguard finds, among others."""

@@ -50,6 +50,7 @@ def _undeleted() -> Story:
 
 
 BROKEN = {
+    "commit-ahead": Story().send("a", 0).assign("member", group="readers").applied(1),
     "inconsistent-offsets": Story().send("a", 0).doubtful("b", "other").poll((0, "a")).poll((0, "b"), process="other"),
     "duplicate": Story().send("a", 0).poll((0, "a"), (1, "a")).drain(),
     "misplaced": Story().send("a", 0).poll((1, "a")).drain(),

@@ -5,6 +5,8 @@ from uuid import UUID
 
 from tests.unit.sim.event import P, Story
 
+from tailrace.client.topic_partition import TopicPartition
+from tailrace.sim.group_owner import Owners as Owned
 from tailrace.sim.group_watch import (
     FENCED_INSTANCE,
     LATE_COMMIT,
@@ -14,6 +16,7 @@ from tailrace.sim.group_watch import (
     Applied,
     CommitOrder,
 )
+from tailrace.sim.process import Life, Process
 
 PLACE = ("readers", "views", 0)
 TOPIC, OTHER_TOPIC = UUID(int=1), UUID(int=2)
@@ -70,6 +73,37 @@ def test_a_static_member_has_its_partitions_again_in_the_same_generation() -> No
 
 def test_generations_that_begin_again_are_not_compared() -> None:
     assert Owners().got("one", -1).got("other", -1).anomalies() == []
+
+
+def test_a_group_commits_no_more_than_its_members_have_got() -> None:
+    story = Owners().send("a", 0).send("b", 1).got("one", 3).poll((0, "a"), process="one")
+    assert story.applied(1).anomalies() == []
+    assert story.applied(2).anomalies() == ["commit-ahead"]
+    assert "commit-ahead" in story.poll((1, "b"), process="one").anomalies()
+
+
+def test_what_another_consumer_got_or_was_deleted_is_told_apart() -> None:
+    story = Owners().send("a", 0).send("b", 1).got("one", 3).poll((0, "a"), (1, "b"), process="stranger")
+    assert "commit-ahead" in story.applied(2).anomalies()
+    assert "commit-ahead" not in story.delete(2).anomalies()
+
+
+def test_each_partition_has_one_living_owner() -> None:
+    owners, one, other = Owned(), TopicPartition("views", 0), TopicPartition("views", 1)
+    dead = Process("dead", "host")
+    first, second, third = (
+        owners.join("readers", name, process) for name, process in (("a", None), ("b", None), ("c", dead))
+    )
+    owners.change(first, "assigned", [one])
+    owners.change(third, "assigned", [one, other])
+    assert len(list(owners.find_wrong("readers", [one, other]))) == 1  # both have the first
+    dead.life = Life.DEAD
+    assert list(owners.find_wrong("readers", [one, other])) == ["views-1 of group readers is with no member"]
+    owners.change(second, "assigned", [other])
+    assert not list(owners.find_wrong("readers", [one, other]))
+    owners.change(first, "revoked", [one])
+    owners.leave(second)
+    assert len(list(owners.find_wrong("readers", [one, other]))) == 2
 
 
 def commit(offset: int, member: str = "one", generation: int = 3, instance: str | None = None) -> Applied:
