@@ -27,10 +27,13 @@ from tailrace.protocol.messages.config import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
+    DescribeConfigsResponseConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 from tailrace.protocol.messages.topic import (
     CreatePartitionsRequest,
@@ -58,6 +61,7 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class ConfigSource(IntEnum):
@@ -69,6 +73,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +99,27 @@ class CreatedTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place that sets a config, with the name that the config has there; the value of a secret is None."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """A config and the source of its value; the value of a secret is None."""
+    """A config and the source of its value; the value of a secret is None.
+
+    The synonyms are the places that set it, the one in effect first, if they were requested.
+    """
 
     name: str
     value: str | None
     source: int
     is_read_only: bool
     is_sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
 
     @property
     def is_default(self) -> bool:
@@ -184,21 +204,24 @@ class Admin(AclAdmin, GroupAdmin, QuotaAdmin, ReassignmentAdmin, RecordAdmin, Sc
         )
         return {topic.name: _error(topic.error_code, topic.error_message) for topic in reply.results}
 
-    async def describe_configs(self, resource_type: ResourceType, name: str) -> list[Config]:
-        """Return the configs of a topic or a broker; raises `ApiError`."""
+    async def describe_configs(
+        self, resource_type: ResourceType, name: str, *, include_synonyms: bool = False
+    ) -> list[Config]:
+        """Return the configs of a topic, a broker or a group; raises `ApiError`.
+
+        The broker with an empty name stands for the dynamic configs of all brokers.
+        """
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsRequestResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-            ]
+            ],
+            include_synonyms=include_synonyms,
         )
         reply = await self._ask_for_resource(resource_type, name, request, DescribeConfigsResponse)
         result = reply.results[0]
         if error := _error(result.error_code, result.error_message):
             raise error
-        return [
-            Config(config.name, config.value, config.config_source, config.read_only, config.is_sensitive)
-            for config in sorted(result.configs, key=lambda config: config.name)
-        ]
+        return [_config(config) for config in sorted(result.configs, key=lambda config: config.name)]
 
     async def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs, or remove them with None, which restores the default. Raises `ApiError`."""
@@ -216,6 +239,14 @@ class Admin(AclAdmin, GroupAdmin, QuotaAdmin, ReassignmentAdmin, RecordAdmin, Sc
         reply = await self._ask_for_resource(resource_type, name, request, IncrementalAlterConfigsResponse)
         if error := _error(reply.responses[0].error_code, reply.responses[0].error_message):
             raise error
+
+    async def list_config_resources(self, resource_type: ResourceType) -> list[str]:
+        """Return the names of all topics, brokers, or groups with own configs (KIP-1142); raises `ApiError`."""
+        request = ListConfigResourcesRequest(resource_types=[resource_type])
+        reply = await self._cluster.request_any(request, ListConfigResourcesResponse)
+        if error := _error(reply.error_code, None):
+            raise error
+        return sorted(found.resource_name for found in reply.config_resources)
 
     async def describe_cluster(self) -> ClusterView:
         """Return the brokers, the controller and the cluster id, without topics."""
@@ -256,6 +287,11 @@ def _sound(topic: Topic | None, name: str) -> Topic | ApiError:
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
     return ApiError(topic.error, f"topic {name}") if topic.error else topic
+
+
+def _config(told: DescribeConfigsResponseConfig) -> Config:
+    synonyms = tuple(ConfigSynonym(synonym.name, synonym.value, synonym.source) for synonym in told.synonyms)
+    return Config(told.name, told.value, told.config_source, told.read_only, told.is_sensitive, synonyms)
 
 
 def _error(code: int, message: str | None) -> ApiError | None:

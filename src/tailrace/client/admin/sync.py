@@ -59,6 +59,7 @@ class Admin:
     create_partitions = blocking(aio.Admin.create_partitions)
     describe_configs = blocking(aio.Admin.describe_configs)
     alter_configs = blocking(aio.Admin.alter_configs)
+    list_config_resources = blocking(aio.Admin.list_config_resources)
     describe_cluster = blocking(aio.Admin.describe_cluster)
     list_offsets = blocking(aio.Admin.list_offsets)
     delete_records = blocking(aio.Admin.delete_records)

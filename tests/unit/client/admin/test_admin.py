@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tailrace.client.admin.core import Admin, ConfigSource, CreatedTopic, NewTopic, ResourceType
+from tailrace.client.admin.core import Admin, ConfigSource, ConfigSynonym, CreatedTopic, NewTopic, ResourceType
 from tailrace.client.cluster import Cluster
 from tailrace.client.metadata import Topic
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -93,6 +93,24 @@ def test_a_broker_has_settings_too(bootstrap: str) -> None:
             by_name = {config.name: config for config in configs}
             assert by_name["num.partitions"].value == "1"
             assert by_name["log.dirs"].is_read_only
+
+    asyncio.run(run())
+
+
+def test_a_config_has_synonyms_and_a_group_configs(bootstrap: str, topic: str) -> None:
+    async def run() -> None:
+        async with Cluster(bootstrap) as cluster:
+            admin = Admin(cluster)
+            await admin.alter_configs(ResourceType.GROUP, topic, {"consumer.session.timeout.ms": "50000"})
+            deadline_s = time.monotonic() + 60
+            while topic not in await admin.list_config_resources(ResourceType.GROUP):
+                assert time.monotonic() < deadline_s
+                await asyncio.sleep(0.02)
+            configs = await admin.describe_configs(ResourceType.GROUP, topic, include_synonyms=True)
+            config = next(config for config in configs if config.name == "consumer.session.timeout.ms")
+            assert config.source == ConfigSource.GROUP
+            assert config.synonyms[0] == ConfigSynonym(config.name, "50000", ConfigSource.GROUP)
+            await admin.alter_configs(ResourceType.GROUP, topic, {"consumer.session.timeout.ms": None})
 
     asyncio.run(run())
 
