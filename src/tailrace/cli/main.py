@@ -30,6 +30,7 @@ COMMANDS = {
     "zookeeper": Lazy("tailrace.cli.zookeeper", "zookeeper", "Run a ZooKeeper server for a cluster of brokers."),
     "cluster": Lazy("tailrace.cli.cluster", "cluster", "Start, inspect and stop a cluster on this machine."),
     "topic": Lazy("tailrace.cli.topic", "topic", "Create, list, describe, alter, trim and delete topics."),
+    "config": Lazy("tailrace.cli.config", "config", "List, set and delete configs of topics, brokers and groups."),
     "produce": Lazy("tailrace.cli.produce", "produce", "Write lines from stdin or files to a topic."),
     "consume": Lazy("tailrace.cli.consume", "consume", "Print the records of a topic."),
     "log": Lazy("tailrace.cli.log", "log", "Print and verify the files of a log."),
