@@ -301,7 +301,7 @@ async def list_config_resources(
     types = set(request.resource_types) if ctx.version >= 1 else {int(ResourceType.CLIENT_METRICS)}
     if unknown := types - {int(known) for known in ResourceType}:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"unknown resource types {sorted(unknown)}")
-    broker_names = [str(ctx.broker.broker_id)]
+    broker_names = [str(node.node_id) for node in ctx.nodes]
     by_type = {
         ResourceType.TOPIC: sorted(ctx.broker.image.topics),
         ResourceType.BROKER: broker_names,

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from tests.unit.sample import LISTENER
 from tests.unit.server.handlers.peer import Peer, peer
 
 from tailrace.config.alter import AlterOperation
-from tailrace.machines.controller.record import CLUSTER_DEFAULT, ConfigKind
+from tailrace.machines.controller.record import CLUSTER_DEFAULT, BrokerRecord, ConfigKind, Endpoint
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.config import (
     AlterConfigsRequest,
@@ -253,6 +254,17 @@ async def test_what_can_be_configured(types: list[int], found: set[tuple[str, in
             await client.create(name)
         response = await client.ask(ListConfigResourcesRequest(resource_types=types))
         assert {(resource.resource_name, resource.resource_type) for resource in response.config_resources} == found
+
+
+async def test_the_brokers_of_the_listener_can_be_configured() -> None:
+    """Only the broker that was asked was listed; Kafka lists all that have the listener."""
+    async with peer() as client:
+        for broker_id, listener in ((2, LISTENER), (3, "OTHER")):
+            endpoint = Endpoint(listener, "127.0.0.1", 9092, "PLAINTEXT")
+            client.broker.image.replay(BrokerRecord(broker_id, 7, (endpoint,)))
+        for kind in (BROKER, BROKER_LOGGER):
+            response = await client.ask(ListConfigResourcesRequest(resource_types=[kind]))
+            assert [resource.resource_name for resource in response.config_resources] == ["1", "2"]
 
 
 async def test_an_unknown_kind_of_resource_is_refused() -> None:
