@@ -1,4 +1,4 @@
-"""`tailrace cluster`: ZooKeeper and brokers on this machine, each in its own process, and `unregister`."""
+"""`tailrace cluster`: ZooKeeper and brokers on this machine, each in its own process, `describe` and `unregister`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tailrace.cli.cluster_describe import describe
 from tailrace.cli.cluster_plan import ClusterPlan, Member
 from tailrace.cli.cluster_start import start_cluster
 from tailrace.cli.option import broker_options, json_option, read_pairs, run_with_cluster
@@ -29,11 +30,14 @@ data_option = click.option(
 
 @click.group()
 def cluster() -> None:
-    """Start, inspect and stop a cluster on this machine.
+    """Start and stop clusters on this machine, describe any.
 
     The processes run in the background. For several machines, run `tailrace zookeeper start` and
-    `tailrace start --set zookeeper.connect=…` on them instead. `unregister` works with any cluster.
+    `tailrace start --set zookeeper.connect=…` on them instead. `describe` and `unregister` work with any cluster.
     """
+
+
+cluster.add_command(describe)
 
 
 @cluster.command()

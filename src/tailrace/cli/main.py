@@ -28,7 +28,7 @@ class Lazy(NamedTuple):
 COMMANDS = {
     "start": Lazy("tailrace.cli.start", "start", "Run a broker in the foreground."),
     "zookeeper": Lazy("tailrace.cli.zookeeper", "zookeeper", "Run a ZooKeeper server for a cluster of brokers."),
-    "cluster": Lazy("tailrace.cli.cluster", "cluster", "Start, inspect and stop a cluster on this machine."),
+    "cluster": Lazy("tailrace.cli.cluster", "cluster", "Start and stop clusters on this machine, describe any."),
     "topic": Lazy("tailrace.cli.topic", "topic", "Create, list, describe, alter, trim and delete topics."),
     "config": Lazy("tailrace.cli.config", "config", "List, set and delete configs of topics, brokers and groups."),
     "produce": Lazy("tailrace.cli.produce", "produce", "Write lines from stdin or files to a topic."),
