@@ -41,6 +41,7 @@ COMMANDS = {
     "acl": Lazy("tailrace.cli.acl", "acl", "Add, list and delete access control lists."),
     "quota": Lazy("tailrace.cli.quota", "quota", "Set, list and delete quotas of clients."),
     "reassign": Lazy("tailrace.cli.reassign", "reassign", "Move partitions to other brokers."),
+    "elect": Lazy("tailrace.cli.elect", "elect", "Elect leaders of partitions."),
     "pipeline": Lazy("tailrace.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
     "mirror": Lazy("tailrace.cli.mirror", "mirror", "Copy topics to another cluster, and move groups there."),
     "table": Lazy("tailrace.cli.table", "table", "Write topics to Delta and Iceberg tables, and maintain these."),
