@@ -1,6 +1,6 @@
 """`tailrace cluster`: ZooKeeper and brokers on this machine, each in its own process, `describe` and `unregister`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,17 +125,23 @@ def _state(member: Member) -> str:
 @cluster.command()
 @click.option("--broker", "broker_id", type=int, metavar="ID", help="Stop only this broker.")
 @data_option
-def stop(broker_id: int | None, data: Path) -> None:
+@json_option
+def stop(broker_id: int | None, data: Path, as_json: bool) -> None:
     """Stop all brokers cleanly, and then ZooKeeper."""
     plan = ClusterPlan.require(data)
-    if broker_id is not None:
-        _stop([plan.broker(broker_id)])
-        return
-    _stop(list(plan.brokers.values()))
-    _stop([plan.zookeeper])
+    steps = [list(plan.brokers.values()), [plan.zookeeper]] if broker_id is None else [[plan.broker(broker_id)]]
+    stopped: list[str] = []
+    for members in steps:
+        for member in _stop(members):
+            stopped.append(member.name)
+            if not as_json:
+                write_line(f"tailrace: {member.name} stopped")
+    if as_json:
+        write_json({"stopped": stopped})
 
 
-def _stop(members: Sequence[Member]) -> None:
+def _stop(members: Sequence[Member]) -> Iterator[Member]:
+    """Stop processes, and yield each one that has ended."""
     running = [(member, member.daemon) for member in members if member.daemon and member.is_running]
     for _, daemon in running:
         daemon.stop()
@@ -144,7 +150,7 @@ def _stop(members: Sequence[Member]) -> None:
             raise click.ClickException(
                 f"{member.name} (process {daemon.pid}) did not stop within {_STOP_TIMEOUT_S:g} s; it may still do so"
             )
-        write_line(f"tailrace: {member.name} stopped")
+        yield member
 
 
 @cluster.command()

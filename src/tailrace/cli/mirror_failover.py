@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tailrace.cli.option import run_with_cluster
-from tailrace.cli.output import write_line, write_table
+from tailrace.cli.option import json_option, run_with_cluster
+from tailrace.cli.output import write_json, write_line, write_table
 
 if TYPE_CHECKING:
     from tailrace.client.cluster import Cluster
@@ -22,8 +22,15 @@ _PATH: click.Path[Any] = click.Path(path_type=Path, dir_okay=False)
 @click.option("--from", "source", metavar="NAME", help="Name of the mirror's source.  [default: the only one]")
 @click.option("--yes", is_flag=True, help="Commit the offsets without asking.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@json_option
 def failover(
-    groups: tuple[str, ...], target: str, to_config: Path | None, source: str | None, yes: bool, dry_run: bool
+    groups: tuple[str, ...],
+    target: str,
+    to_config: Path | None,
+    source: str | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Commit the translated offsets of each GROUP in the target cluster, so that its consumers can start there.
 
@@ -38,13 +45,16 @@ def failover(
         return await plan_failovers(cluster, await choose_mirror(cluster, source), list(dict.fromkeys(groups)))
 
     plans = run_with_cluster(servers, to_config, look)
-    _show(plans)
+    if not as_json:
+        _show(plans)
     problems = [problem for plan in plans for problem in plan.problems]
     if problems:
         raise click.ClickException("; ".join(problems))
     if dry_run:
+        if as_json:
+            write_json([_described(plan, is_committed=False) for plan in plans])
         return
-    if not yes and not click.confirm(f"Commit these offsets at {servers}?"):
+    if not yes and not click.confirm(f"Commit these offsets at {servers}?", err=as_json):
         raise click.ClickException("no offset was changed")
 
     async def commit(cluster: "Cluster") -> None:
@@ -58,8 +68,30 @@ def failover(
                     raise error
 
     run_with_cluster(servers, to_config, commit)
+    if as_json:
+        write_json([_described(plan, is_committed=True) for plan in plans])
+        return
     for plan in plans:
         write_line(f"group {plan.group_id} can go on at {servers}")
+
+
+def _described(plan: "FailoverPlan", *, is_committed: bool) -> dict[str, Any]:
+    return {
+        "group": plan.group_id,
+        "committed": is_committed,
+        "partitions": [
+            {
+                "topic": step.partition.topic,
+                "partition": step.partition.partition,
+                "source_offset": step.source_offset,
+                "from": step.before,
+                "to": step.after,
+                "left": step.left,
+            }
+            for step in plan.steps
+        ],
+        "notes": plan.notes,
+    }
 
 
 def _show(plans: "list[FailoverPlan]") -> None:

@@ -64,12 +64,14 @@ def list_errors(
 @_flow_option
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send at most this many records of each flow.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
 @broker_options
 def replay(
     file: Path,
     names: tuple[str, ...],
     limit: int | None,
     yes: bool,
+    as_json: bool,
     bootstrap_server: str | None,
     command_config: Path | None,
 ) -> None:
@@ -87,6 +89,7 @@ def replay(
 
     client = _client(bootstrap_server, command_config)
     pipeline = load_pipeline(file)
+    replayed: list[dict[str, Any]] = []
     for plan in _plans(pipeline, names, client):
         topic = plan.flow.errors.topic or ""
         sources = {name for server, name in plan.topics_read if server == client["bootstrap.servers"]}
@@ -94,9 +97,14 @@ def replay(
         with Replay(topic, plan.name, sources, group, client) as replaying:
             found = replaying.find(limit)
             if found.count and not yes:
-                click.confirm(f"Send {_records(found)} of flow {plan.name} again to {_places(found)}?", abort=True)
+                question = f"Send {_records(found)} of flow {plan.name} again to {_places(found)}?"
+                click.confirm(question, abort=True, err=as_json)
             replaying.send(found)
-        write_line(f"tailrace: {_outcome(plan.name, topic, found)}")
+        replayed.append(_counts(plan.name, topic, found))
+        if not as_json:
+            write_line(f"tailrace: {_outcome(plan.name, topic, found)}")
+    if as_json:
+        write_json(replayed)
 
 
 def _client(bootstrap_server: str | None, command_config: Path | None) -> dict[str, str]:
@@ -170,6 +178,16 @@ def _records(found: "Found") -> str:
 
 def _places(found: "Found") -> str:
     return "topic " + ", ".join(sorted(found.topics))
+
+
+def _counts(flow: str, topic: str, found: "Found") -> dict[str, Any]:
+    return {
+        "flow": flow,
+        "dead_letters": topic,
+        "sent": found.count,
+        "topics": sorted(found.topics),
+        "left_out": {"repeated": found.repeated, "rows": found.rows, "foreign": found.foreign},
+    }
 
 
 def _outcome(flow: str, topic: str, found: "Found") -> str:

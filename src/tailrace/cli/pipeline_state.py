@@ -100,12 +100,14 @@ def status(
 @_checkpoint
 @click.option("--flow", "names", multiple=True, metavar="NAME", help="Reset only this flow; may be repeated.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
 @broker_options
 def reset(
     file: Path,
     checkpoint: Path | None,
     names: tuple[str, ...],
     yes: bool,
+    as_json: bool,
     bootstrap_server: str | None,
     command_config: Path | None,
 ) -> None:
@@ -128,17 +130,23 @@ def reset(
     folder = checkpoints_of(pipeline.path, checkpoint)
     chosen = [name for name in known if (not names or name in names) and (folder / name).exists()]
     if not chosen:
-        write_line("tailrace: nothing to reset: the flows have no checkpoints")
+        if as_json:
+            write_json({"reset": []})
+        else:
+            write_line("tailrace: nothing to reset: the flows have no checkpoints")
         return
     with run_lock(folder):
         if not yes:
-            click.confirm(f"Forget how far {', '.join(chosen)} {_have(chosen)} come?", abort=True)
+            click.confirm(f"Forget how far {', '.join(chosen)} {_have(chosen)} come?", abort=True, err=as_json)
         client = _client(bootstrap_server, command_config)
         for flow in (flow for flow in pipeline.flows if flow.name in chosen):
             end_for_good(plan_of(flow, client, folder, pipeline.path.parent))
         for name in chosen:
             shutil.rmtree(folder / name)
-            write_line(f"tailrace: flow {name} starts anew at the next run")
+            if not as_json:
+                write_line(f"tailrace: flow {name} starts anew at the next run")
+    if as_json:
+        write_json({"reset": chosen})
 
 
 def _client(bootstrap_server: str | None, command_config: Path | None) -> dict[str, str]:

@@ -89,7 +89,8 @@ def version(
 
 @table.command()
 @place_options
-def compact(path: str | None, table: str | None, catalog: dict[str, str]) -> None:
+@json_option
+def compact(path: str | None, table: str | None, catalog: dict[str, str], as_json: bool) -> None:
     """Write the small files of a table together, in this process.
 
     PATH is a Delta table, or the warehouse of the Iceberg table --table.
@@ -97,7 +98,10 @@ def compact(path: str | None, table: str | None, catalog: dict[str, str]) -> Non
     from tailrace.spark.connector.lake.maintenance import compact
 
     done = compact(open_table(path, table, catalog), files_min=2)
-    write_line(f"{done.removed} files were written together to {done.added}")
+    if as_json:
+        write_json({"removed": done.removed, "added": done.added})
+    else:
+        write_line(f"{done.removed} files were written together to {done.added}")
 
 
 @table.command()
@@ -110,14 +114,18 @@ def compact(path: str | None, table: str | None, catalog: dict[str, str]) -> Non
     metavar="DURATION",
     help="Keep the versions of this time, such as 24h, and files that were written in it.",
 )
-def expire(path: str | None, table: str | None, catalog: dict[str, str], keep_s: float) -> None:
+@json_option
+def expire(path: str | None, table: str | None, catalog: dict[str, str], keep_s: float, as_json: bool) -> None:
     """Delete old versions of a table, with the files that only they need.
 
     Keep enough for readers that are at work, and for flows that write to the table: files of a batch that is not yet
     committed are deleted if they are older. PATH is a Delta table, or the warehouse of the Iceberg table --table.
     """
     count = open_table(path, table, catalog).expire(keep_s)
-    write_line(f"{count} files were deleted")
+    if as_json:
+        write_json({"deleted": count})
+    else:
+        write_line(f"{count} files were deleted")
 
 
 def _described(noted: "Noted") -> dict[str, Any]:

@@ -54,6 +54,17 @@ def test_a_failover_shows_its_plan_and_commits_it(pair: Pair, capsys: pytest.Cap
         assert admin.list_group_offsets("billing")[PLACE].offset == 12
 
 
+def test_a_failover_is_told_in_json(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    target = pair[1].bootstrap_servers
+    step = {"topic": "orders", "partition": 0, "source_offset": 12, "from": 3, "to": 12, "left": 9}
+    with tailrace.Admin(target) as admin:
+        admin.alter_group_offsets("billing", {("orders", 0): 3})
+    for option, is_committed in (("--dry-run", False), ("--yes", True)):
+        assert run("failover", "billing", "--to", target, option, "--json") == 0
+        (told,) = json.loads(capsys.readouterr().out)
+        assert told == {"group": "billing", "committed": is_committed, "partitions": [step], "notes": []}
+
+
 def test_a_failover_is_refused_before_anything_changes(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
     target = pair[1].bootstrap_servers
     with tailrace.Admin(target) as admin:

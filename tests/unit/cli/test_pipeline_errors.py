@@ -144,6 +144,21 @@ def test_a_record_is_sent_again_once(file: Path, tailrace_broker: Broker, capsys
     assert {record.headers for record in records} == {(("trace", b"7"), ("tailrace.errors.replays", b"1"))}
 
 
+def test_a_replay_is_told_in_json(file: Path, tailrace_broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    bury(tailrace_broker, [0, 1])
+    bury_row(tailrace_broker)
+    assert replay(file, tailrace_broker, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "flow": "copy",
+            "dead_letters": "DEAD",
+            "sent": 2,
+            "topics": ["SOURCE"],
+            "left_out": {"repeated": 0, "rows": 1, "foreign": 0},
+        }
+    ]
+
+
 def test_a_replay_asks_first_and_names_what_is_missing(
     file: Path, tailrace_broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:

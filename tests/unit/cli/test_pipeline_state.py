@@ -110,6 +110,9 @@ def test_a_flow_is_reset_by_name(file: Path, capsys: pytest.CaptureFixture[str])
     assert [path.name for path in checkpoints_of(file).iterdir() if path.is_dir()] == ["archive"]
     assert main(["pipeline", "reset", str(file), "--flow", "copy", "--yes"]) == 0
     assert "nothing to reset" in capsys.readouterr().out
+    for reset in (["archive"], []):
+        assert main(["pipeline", "reset", str(file), "--yes", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"reset": reset}
 
 
 def test_a_pipeline_that_runs_is_neither_reset_nor_run_again(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

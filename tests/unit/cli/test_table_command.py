@@ -61,6 +61,8 @@ def test_files_are_written_together_and_old_ones_deleted(run: Run, table: tuple[
     assert run("table", "compact", *where) == (0, "4 files were written together to 1\n", "")
     assert run("table", "compact", *where) == (0, "0 files were written together to 0\n", "")
     assert run("table", "expire", *where, "--keep", "1h") == (0, "0 files were deleted\n", "")
+    assert json.loads(run("table", "compact", *where, "--json")[1]) == {"removed": 0, "added": 0}
+    assert json.loads(run("table", "expire", *where, "--keep", "1h", "--json")[1]) == {"deleted": 0}
     assert lake.rows() == before
 
 

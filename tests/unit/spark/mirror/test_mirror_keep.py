@@ -1,6 +1,7 @@
 """Copies that keep offsets: each record, marker and gap of the source at its offset."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -166,6 +167,9 @@ def test_a_promoted_copy_is_written_by_producers(
     address = target.bootstrap_servers
     assert main(["mirror", "promote", "stage", "--to", address, "--dry-run"]) == 0
     assert capsys.readouterr().out == "stage\t1\t1\n"
+    assert main(["mirror", "promote", "stage", "--to", address, "--dry-run", "--json"]) == 0
+    plan = {"topic": "stage", "partitions": 1, "open_transactions": 1}
+    assert json.loads(capsys.readouterr().out) == [{**plan, "promoted": False, "aborted_transactions": 0}]
     assert main(["mirror", "promote", "stage", "--to", address, "--yes"]) == 0
     assert "topic stage is promoted, 1 transactions were aborted" in capsys.readouterr().out
     with tailrace.Producer(address) as writer:
