@@ -46,8 +46,8 @@ class Log(NamedTuple):
             found: list[str] = re.findall(pattern, text, re.MULTILINE)
             return found[-1] if found else "-"
 
-        failed = re.findall(r"^FAILED:?(.*)", text, re.MULTILINE)
-        result = "; ".join([last(r"^(\d+ passed, \d+ failed, \d+ skipped)"), *map(str.strip, failed)])
+        failed = sorted(set(re.findall(r"^FAILED (\S+)", text, re.MULTILINE)))
+        result = "; ".join([last(r"^(\d+ passed, \d+ failed, \d+ skipped)"), *failed])
         unsteady = sorted(set(re.findall(r"^unsteady: (.*)", text, re.MULTILINE)))
         return cls(
             last(r"--randomly-seed=(\d+)"), result, unsteady, last(r"^=== test: (\d+) s"), last(r"^=== all: (\d+) s")

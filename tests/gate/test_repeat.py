@@ -19,9 +19,10 @@ def test_a_run_that_passed_has_its_seed_times_counts_and_unsteady_tests() -> Non
     assert line.endswith("| tests/unit/a.py::test_b | 631 s | 766 s |")
 
 
-def test_a_run_that_failed_names_what_failed() -> None:
-    failed = GOOD.replace("0 failed", "1 failed") + "FAILED tests/unit/a.py::test_c\nFAILED: test (logs in x)\n"
-    assert Log.read(failed).result == ("18658 passed, 1 failed, 46 skipped; tests/unit/a.py::test_c; test (logs in x)")
+def test_a_run_that_failed_names_each_test_once() -> None:
+    lines = ["FAILED a.py::test_c - assert 1 == 2", "FAILED a.py::test_c failed", "FAILED: test (logs in x)", ""]
+    failed = GOOD.replace("0 failed", "1 failed") + "\n".join(lines)
+    assert Log.read(failed).result == "18658 passed, 1 failed, 46 skipped; a.py::test_c"
 
 
 def test_a_run_that_ended_early_has_dashes() -> None:
