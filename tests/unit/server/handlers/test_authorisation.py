@@ -9,6 +9,7 @@ from tests.unit.sample import make_batch
 from tests.unit.server.handlers.peer import Peer, error_codes, peer
 from tests.unit.server.handlers.sensible import sensible
 from tests.unit.server.handlers.sensible_about import BUILDERS
+from tests.unit.server.judge import judge_here
 
 from tailrace.protocol.api_key import ApiKey
 from tailrace.protocol.errors import ErrorCode
@@ -108,18 +109,14 @@ async def stranger(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Peer,
 
     async with peer() as client:
 
-        def deny(context: RequestContext, *question: Any, is_probe: bool = False) -> bool:
-            if context.broker is not client.broker:  # another test's, in another thread
-                return True
+        def deny(_: RequestContext, *question: Any, is_probe: bool = False) -> bool:
             asked.append(question)
             return False
 
         for name in ("t", "doomed-6", "growing-3"):
             await client.create(name)
         await client.produce(make_batch(b"secret"))
-        monkeypatch.setattr(RequestContext, "is_allowed", deny)
-        monkeypatch.setattr(RequestContext, "is_granted", deny)
-        monkeypatch.setattr(RequestContext, "is_allowed_somewhere", deny)
+        judge_here(monkeypatch, deny, "is_allowed", "is_granted", "is_allowed_somewhere")
         yield client, asked
 
 
@@ -160,9 +157,7 @@ async def test_an_id_of_a_topic_that_cannot_be_seen_does_not_tell_its_name(monke
 
 async def test_a_topic_is_not_created_by_who_may_only_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stranger(monkeypatch) as (client, _):
-        monkeypatch.setattr(
-            RequestContext, "is_allowed", lambda _context, operation, *_, **__: operation is Operation.DESCRIBE
-        )
+        judge_here(monkeypatch, lambda _context, operation, *_, **__: operation is Operation.DESCRIBE)
         request = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
         (topic,) = (await client.ask(request)).topics
         assert topic.error_code == TOPIC_REFUSED
@@ -171,9 +166,7 @@ async def test_a_topic_is_not_created_by_who_may_only_look(monkeypatch: pytest.M
 
 async def test_operations_that_are_told_are_those_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stranger(monkeypatch) as (client, _):
-        monkeypatch.setattr(
-            RequestContext, "is_allowed", lambda _context, operation, *_, **__: operation is Operation.DESCRIBE
-        )
+        judge_here(monkeypatch, lambda _context, operation, *_, **__: operation is Operation.DESCRIBE)
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name="t")],
             include_topic_authorized_operations=True,

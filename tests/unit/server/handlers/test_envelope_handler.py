@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.unit.server.handlers.peer import Peer, peer
+from tests.unit.server.judge import judge_here
 
 from tailrace.machines.authorization.vocabulary import CLUSTER_NAME, PatternType, Permission, Resource
 from tailrace.machines.controller.security_record import AclEntry, AclPattern, AclRecord
@@ -34,8 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Operation]]:
             found.append((context.principal, context.host, operation))
         return context.principal == BROKER and operation is Operation.CLUSTER_ACTION
 
-    monkeypatch.setattr(RequestContext, "is_allowed", judge)
-    monkeypatch.setattr(RequestContext, "is_granted", judge)
+    judge_here(monkeypatch, judge, "is_allowed", "is_granted")
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 from tests.unit.sample import NOW_MS, make_batch, records_of
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_request
+from tests.unit.server.judge import judge_here
 
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.produce import ProduceResponsePartition
@@ -196,7 +197,7 @@ async def test_a_mirror_needs_the_right_to_alter_the_topic(monkeypatch: pytest.M
             asked.append(operation)
             return operation is not Operation.ALTER
 
-        monkeypatch.setattr(RequestContext, "is_allowed", is_allowed)
+        judge_here(monkeypatch, is_allowed)
         reply = await mirror(client, make_batch(b"a"), 0)
         assert reply.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert asked == [Operation.WRITE, Operation.ALTER]

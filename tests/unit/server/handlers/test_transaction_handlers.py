@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.unit.sample import BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, peer, produce_request
+from tests.unit.server.judge import deny_here, judge_here
 from tests.unit.server.transactor import STATE, PeerTransactor, read_committed
 
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -29,7 +30,7 @@ from tailrace.protocol.messages.transaction import (
 )
 from tailrace.protocol.messages.transaction_admin import ListTransactionsRequest
 from tailrace.runtime.transaction.verification import Codes, Question
-from tailrace.server.context import Operation, RequestContext
+from tailrace.server.context import Operation
 
 TIMEOUT_MS = 60_000
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -293,7 +294,7 @@ async def test_two_phase_commit_has_to_be_enabled_and_allowed(monkeypatch: pytes
     async with desk(transaction_two_phase_commit_enable="false") as client:
         assert (await client.ask(request, 6)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     async with desk(transaction_two_phase_commit_enable="true") as client:
-        monkeypatch.setattr(RequestContext, "is_allowed", lambda _, operation, *__, **___: operation is Operation.WRITE)
+        judge_here(monkeypatch, lambda _, operation, *__, **___: operation is Operation.WRITE)
         assert (await client.ask(request, 6)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -399,5 +400,5 @@ async def test_only_what_may_be_seen_is_listed(monkeypatch: pytest.MonkeyPatch) 
     async with desk() as client:
         await begun(client)
         assert len((await client.ask(ListTransactionsRequest())).transaction_states) == 1
-        monkeypatch.setattr(RequestContext, "is_allowed", lambda *_, **__: False)
+        deny_here(monkeypatch)
         assert (await client.ask(ListTransactionsRequest())).transaction_states == []

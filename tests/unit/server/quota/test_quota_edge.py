@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.unit.sample import make_batch
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer, produce_request
+from tests.unit.server.judge import deny_here
 
 from tailrace.machines.quota.entity import DEFAULT, QuotaEntity
 from tailrace.protocol.errors import ErrorCode
@@ -27,7 +28,6 @@ from tailrace.protocol.messages.topic import (
 )
 from tailrace.protocol.messages.transaction_marker import WriteTxnMarkersRequest
 from tailrace.protocol.principal import encode_principal
-from tailrace.server.context import RequestContext
 from tailrace.server.quota.edge import QuotaEdge
 
 EVERY_CLIENT = QuotaEntity(client_id=DEFAULT)
@@ -227,7 +227,7 @@ async def test_a_client_that_claims_to_be_a_broker_is_not_exempt(monkeypatch: py
     async with limited(request_percentage=0.001) as client:
         request = OffsetForLeaderEpochRequest(replica_id=2, topics=[])
         assert [(await client.ask(request)).throttle_time_ms for _ in range(2)] == [0, 0]
-        monkeypatch.setattr(RequestContext, "is_allowed", lambda *_, **__: False)
+        deny_here(monkeypatch)
         assert [(await client.ask(request)).throttle_time_ms > 0 for _ in range(2)] == [True, True]
 
 
@@ -242,7 +242,7 @@ async def test_an_api_of_brokers_is_not_exempt_for_other_clients(
         for _ in range(2):
             await client.ask(request_)
         assert client.line.pauses == []
-        monkeypatch.setattr(RequestContext, "is_allowed", lambda *_, **__: False)
+        deny_here(monkeypatch)
         for _ in range(2):
             await client.ask(request_)
         assert len(client.line.pauses) == 2
