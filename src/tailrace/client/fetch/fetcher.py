@@ -137,6 +137,7 @@ class Fetcher(FetchQueue):
             state.move(AT_COMMITTED if is_shared else AT_EARLIEST, self.assignment.next_generation())
             if self._reset is None and not is_shared:
                 state.error = OffsetMissing(f"{text}; seek somewhere or set auto_offset_reset")
+                asyncio.get_running_loop().call_soon(self._tell)  # the lock is held now
             self._drop_stale()
 
     def _topic_id(self, state: PartitionState) -> UUID | None:
