@@ -35,6 +35,6 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 FOUND: dict[str, frozenset[str]] = {
     "leader deletes too much": frozenset({"excessive-deletion", "lost-write", "unseen"}),
-    "followers keep deleted records": frozenset({"log-start-falls", "undeleted"}),
+    "followers keep deleted records": frozenset({"log-start-falls", "undeleted", ", and its leader at"}),
 }
 """The first words of the problems by which each is found."""
