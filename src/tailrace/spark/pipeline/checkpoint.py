@@ -51,6 +51,12 @@ def has_begun(checkpoint: Path) -> bool:
     return _last_batch(checkpoint / _OFFSETS) is not None
 
 
+def unfinished_batch(checkpoint: Path) -> int | None:
+    """Return the number of the batch that a flow has begun and not finished; None without one."""
+    batch_id = _last_batch(checkpoint / _OFFSETS)
+    return None if batch_id == _last_batch(checkpoint / _COMMITS) else batch_id
+
+
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """The batch that a flow has begun and not finished."""
@@ -63,8 +69,8 @@ class Unfinished:
 
 def read_unfinished(checkpoint: Path) -> Unfinished | None:
     """Return the batch that a flow has not finished; None without one. Raises `PipelineError` for a damaged file."""
-    batch_id = _last_batch(checkpoint / _OFFSETS)
-    if batch_id is None or batch_id == _last_batch(checkpoint / _COMMITS):
+    batch_id = unfinished_batch(checkpoint)
+    if batch_id is None:
         return None
     try:
         start = _offsets_of(checkpoint, batch_id - 1) if batch_id else {}

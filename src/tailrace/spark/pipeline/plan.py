@@ -9,6 +9,7 @@ from tailrace.spark.connector.base import FlowPlace
 from tailrace.spark.connector.error_policy import OnError
 from tailrace.spark.connector.topic.topic import Topic
 from tailrace.spark.error import PipelineError, SparkSourceError
+from tailrace.spark.pipeline.delivery_note import check_delivery
 from tailrace.spark.pipeline.error import FlowError
 from tailrace.spark.pipeline.expectation import OnFail
 from tailrace.spark.pipeline.flow import Flow
@@ -58,6 +59,7 @@ class FlowPlan:
         """Reach what the flow reads and writes; raises `FlowError` if that is not possible, or an option is wrong."""
         try:
             check_sources(self.checkpoint, self.places_read)
+            check_delivery(self.checkpoint, self.flow.delivery)
             for source in self.flow.sources:
                 source.connect_source(self.place)
             self.flow.sink.connect_sink(self.place)

@@ -25,6 +25,7 @@ from tailrace.spark.pipeline.at_most_once import at_most_once
 from tailrace.spark.pipeline.cause import explain_failure
 from tailrace.spark.pipeline.checkpoint_files import write_checkpoints_quickly
 from tailrace.spark.pipeline.culprit import SearchStopped, leave_out_culprits
+from tailrace.spark.pipeline.delivery_note import note_delivery
 from tailrace.spark.pipeline.error import FlowError
 from tailrace.spark.pipeline.expectation import apply_expectations
 from tailrace.spark.pipeline.group_mirror import GroupCommits, GroupMirror
@@ -298,6 +299,7 @@ class PipelineRun:
         end_before_start(plan)
         start.settle()
         note_sources(plan.checkpoint, plan.places_read)
+        note_delivery(plan.checkpoint, plan.flow.delivery)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", plan.name)
         use_store(rows, plan.flow.state, is_realtime=plan.flow.is_realtime)
         return _writer(rows, plan, once=once).start()
