@@ -142,12 +142,15 @@ def run_files(
     for folder in _checkpoints(files, given["checkpoint"]).values():
         check_not_running(folder)
     with _loaded(files, load=load, **given) as session:
+        from tailrace.spark.pipeline.left_open import end_removed_flows
         from tailrace.spark.pipeline.topic_check import create_sinks
 
         runs = session.build_runs()
         with ExitStack() as locks:
             for _, plans in session.prepared:
                 locks.enter_context(run_lock(plans[0].checkpoint.parent))
+            for loaded, plans in session.prepared if load is None else ():
+                end_removed_flows(loaded, plans[0].checkpoint.parent, session.client, session.view.say)
             for _, plans in session.prepared:
                 for name in create_sinks(plans, session.client):
                     session.view.say(f"created topic {name}")

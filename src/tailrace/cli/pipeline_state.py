@@ -67,11 +67,13 @@ def status(
 ) -> None:
     """Show how far the flows of FILE have come, and whether they run.
 
-    The lag is the number of offsets that a flow has not read yet; it is not known before its first batch.
+    The lag is the number of offsets that a flow has not read yet; it is not known before its first batch. A flow that
+    is not in FILE any more is shown as long as it has a checkpoint, which `reset --flow NAME` removes.
     """
     from tailrace.client.error import ClientError
     from tailrace.protocol.errors import ApiError
     from tailrace.spark.pipeline.checkpoint import read_progress
+    from tailrace.spark.pipeline.left_open import removed_flows
     from tailrace.spark.pipeline.plan import checkpoints_of
     from tailrace.spark.pipeline.run_lock import find_runner
 
@@ -79,13 +81,17 @@ def status(
     folder = checkpoints_of(pipeline.path, checkpoint)
     process = find_runner(folder)
     client = _client(bootstrap_server, command_config)
-    found = {flow.name: read_progress(folder / flow.name) for flow in pipeline.flows}
+    names = [flow.name for flow in pipeline.flows]
+    removed = removed_flows(folder, names)
+    found = {name: read_progress(folder / name) for name in [*names, *removed]}
     try:
         ends: Offsets | None = _find_ends([each.position for each in found.values() if each is not None], client)
     except (ApiError, ClientError) as error:
         click.echo(f"tailrace: the lag is not known: {error}", err=True)
         ends = None
     flows = [_describe(name, progress, ends, process) for name, progress in found.items()]
+    for each in flows[len(names) :]:
+        each["state"] = "not in the file"
     if as_json:
         write_json(flows)
         return
@@ -114,21 +120,22 @@ def reset(
     """Forget how far the flows of FILE have come, so that they start anew.
 
     A flow then reads its sources from where they start, and writes its results again; what it has written before is not
-    removed. Transactions that a flow has left open in a topic are ended, because readers would wait for them. The
-    pipeline must not be running.
+    removed. Transactions that a flow has left open in a topic are ended, because readers would wait for them. With
+    --flow, NAME may be a flow that is not in FILE any more. The pipeline must not be running.
     """
     from tailrace.spark.error import PipelineError
-    from tailrace.spark.pipeline.left_open import end_for_good
+    from tailrace.spark.pipeline.left_open import end_for_good, end_removed, removed_flows
     from tailrace.spark.pipeline.plan import checkpoints_of, plan_of
     from tailrace.spark.pipeline.run_lock import run_lock
 
     pipeline = _load(file)
     known = [flow.name for flow in pipeline.flows]
-    for name in names:
-        if name not in known:
-            raise PipelineError(f"{file.name} has no flow {name}; its flows are {', '.join(known)}")
     folder = checkpoints_of(pipeline.path, checkpoint)
-    chosen = [name for name in known if (not names or name in names) and (folder / name).exists()]
+    removed = [name for name in removed_flows(folder, known) if name in names]
+    for name in names:
+        if name not in (*known, *removed):
+            raise PipelineError(f"{file.name} has no flow {name}; its flows are {', '.join(known)}")
+    chosen = [name for name in known if (not names or name in names) and (folder / name).exists()] + removed
     if not chosen:
         if as_json:
             write_json({"reset": []})
@@ -141,10 +148,14 @@ def reset(
         client = _client(bootstrap_server, command_config)
         for flow in (flow for flow in pipeline.flows if flow.name in chosen):
             end_for_good(plan_of(flow, client, folder, pipeline.path.parent))
+        for name in removed:
+            end_removed(folder / name, client, forget=True)
         for name in chosen:
             shutil.rmtree(folder / name)
             if not as_json:
-                write_line(f"tailrace: flow {name} starts anew at the next run")
+                is_removed = name in removed
+                outcome = "is removed with its checkpoint" if is_removed else "starts anew at the next run"
+                write_line(f"tailrace: flow {name} {outcome}")
     if as_json:
         write_json({"reset": chosen})
 

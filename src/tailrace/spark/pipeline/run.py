@@ -296,7 +296,7 @@ class PipelineRun:
     def _start_flow(self, plan: FlowPlan, *, once: bool) -> "StreamingQuery":
         built = self._built.pop(plan.name) if plan.name in self._built else self._build_rows(plan)
         rows, start = built
-        end_before_start(plan)
+        end_before_start(plan, self._say)
         start.settle()
         note_sources(plan.checkpoint, plan.places_read)
         note_delivery(plan.checkpoint, plan.flow.delivery)
