@@ -14,6 +14,7 @@ from tailrace.cli.output import write_json, write_line, write_table
 if TYPE_CHECKING:
     from tailrace.spark.pipeline.checkpoint import Progress
     from tailrace.spark.pipeline.load import Pipeline
+    from tailrace.spark.pipeline.plan import FlowPlan
     from tailrace.spark.position import Offsets
 
 _file = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -105,6 +106,7 @@ def status(
 @_file
 @_checkpoint
 @click.option("--flow", "names", multiple=True, metavar="NAME", help="Reset only this flow; may be repeated.")
+@click.option("--drop-slots", is_flag=True, help="Drop the replication slots of postgres_changes, too.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @broker_options
@@ -112,6 +114,7 @@ def reset(
     file: Path,
     checkpoint: Path | None,
     names: tuple[str, ...],
+    drop_slots: bool,
     yes: bool,
     as_json: bool,
     bootstrap_server: str | None,
@@ -123,6 +126,7 @@ def reset(
     removed. Transactions that a flow has left open in a topic are ended, because readers would wait for them. With
     --flow, NAME may be a flow that is not in FILE any more. The pipeline must not be running.
     """
+    from tailrace.spark.connector.postgres_changes.start_record import recorded_slots
     from tailrace.spark.error import PipelineError
     from tailrace.spark.pipeline.left_open import end_for_good, end_removed, removed_flows
     from tailrace.spark.pipeline.plan import checkpoints_of, plan_of
@@ -146,18 +150,34 @@ def reset(
         if not yes:
             click.confirm(f"Forget how far {', '.join(chosen)} {_have(chosen)} come?", abort=True, err=as_json)
         client = _client(bootstrap_server, command_config)
-        for flow in (flow for flow in pipeline.flows if flow.name in chosen):
-            end_for_good(plan_of(flow, client, folder, pipeline.path.parent))
+        plans = [plan_of(flow, client, folder, pipeline.path.parent) for flow in pipeline.flows if flow.name in chosen]
+        for plan in plans:
+            end_for_good(plan)
         for name in removed:
             end_removed(folder / name, client, forget=True)
+        dropped = {plan.name for plan in plans if drop_slots and _drop_slots(plan, is_quiet=as_json)}
         for name in chosen:
+            left = [] if name in dropped else recorded_slots(folder / name)
             shutil.rmtree(folder / name)
             if not as_json:
-                is_removed = name in removed
-                outcome = "is removed with its checkpoint" if is_removed else "starts anew at the next run"
+                outcome = "is removed with its checkpoint" if name in removed else "starts anew at the next run"
                 write_line(f"tailrace: flow {name} {outcome}")
+            for slot in left:
+                click.echo(
+                    f"tailrace: replication slot {slot} of flow {name} keeps the log of its server; drop it with "
+                    f"SELECT pg_drop_replication_slot('{slot}')",
+                    err=as_json,
+                )
     if as_json:
         write_json({"reset": chosen})
+
+
+def _drop_slots(plan: "FlowPlan", *, is_quiet: bool) -> bool:
+    """Drop the replication slots that a flow has used; returns whether there were any."""
+    dropped = [slot for source in plan.flow.sources if (slot := source.drop_slot(plan.place)) is not None]
+    for slot in dropped if not is_quiet else ():
+        write_line(f"tailrace: dropped {slot}")
+    return bool(dropped)
 
 
 def _client(bootstrap_server: str | None, command_config: Path | None) -> dict[str, str]:

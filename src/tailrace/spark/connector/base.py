@@ -109,6 +109,13 @@ class Source(ABC):
         """Return what the positions in a checkpoint are positions of, unless they name it themselves."""
         return None
 
+    def drop_slot(self, place: FlowPlace) -> str | None:
+        """Drop the replication slot that the flow has used, and return its description; None without one.
+
+        Raises `SparkSourceError` if the slot cannot be dropped.
+        """
+        return None
+
     def missing(self, place: FlowPlace) -> tuple[str, ...]:
         """Return the topics that do not exist yet, because another flow of the file writes them."""
         return ()

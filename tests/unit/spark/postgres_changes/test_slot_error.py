@@ -14,8 +14,10 @@ from tests.postgres_server import started_server
 from tests.unit.spark.postgres_changes.changes_run import ChangesRun
 from tests.unit.spark.postgres_changes.conftest import OwnDatabase, RunOf
 
+from tailrace.cli.main import main
 from tailrace.spark.connector.postgres_changes import slot as slot_module
-from tailrace.spark.connector.postgres_changes.postgres_changes import postgres_changes
+from tailrace.spark.connector.postgres_changes.postgres_changes import PostgresChanges, postgres_changes
+from tailrace.spark.connector.postgres_changes.slot_start import start_slot
 from tailrace.spark.connector.postgres_changes.start_record import StartRecord, record_path, write_record
 from tailrace.spark.connector.postgres_changes.wal_watch import WalWatch
 from tailrace.spark.error import (
@@ -25,6 +27,8 @@ from tailrace.spark.error import (
     RetriableConnectorError,
     SparkSourceError,
 )
+from tailrace.spark.pipeline.load import load_pipeline
+from tailrace.spark.pipeline.plan import checkpoints_of, plan_of
 
 pytestmark = pytest.mark.slow
 
@@ -200,3 +204,43 @@ def test_a_slot_that_retains_much_of_the_log_is_warned_of_at_each_doubling(caplo
             watch.look(megabytes << 20)
     assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)] == [2, 4, 9, 1]
     assert "replication slot s retains 2 MB of the server's log, above retained_wal_mb=1" in logged(caplog)
+
+
+RESET = """\
+name: flow
+source: {connector: postgres_changes, url: URL, tables: a}
+sink: {connector: lines, path: out.txt}
+"""
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_reset_drops_the_slot_or_says_that_it_stays(
+    database: OwnDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_dropped: bool
+) -> None:
+    """The slot outlived the checkpoint without a word, and kept the log of the server for ever."""
+    database.run("CREATE TABLE a (id int PRIMARY KEY)")
+    file = tmp_path / "pipe.yaml"
+    file.write_text(RESET.replace("URL", database.url))
+    (flow,) = load_pipeline(file).flows
+    plan = plan_of(flow, {"bootstrap.servers": "localhost:1"}, checkpoints_of(file), tmp_path)
+    (source,) = flow.sources
+    assert isinstance(source, PostgresChanges)
+    assert source.drop_slot(plan.place) is None  # before the first start
+    slot = source._slot(plan.place)
+    start_slot(slot, source.tables, record_path(plan.checkpoint, slot.name), has_snapshot=True)
+    names = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
+    assert database.rows(names) == [("tailrace_flow",)]
+
+    assert main(["pipeline", "reset", str(file), "--yes", *(["--drop-slots"] if is_dropped else [])]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "tailrace: flow flow starts anew at the next run" in lines
+    if is_dropped:
+        assert lines[0].startswith(f"tailrace: dropped {SLOT}")
+        assert (database.rows(names), len(lines)) == ([], 2)
+        plan.connect()
+    else:
+        assert lines[1] == (
+            "tailrace: replication slot tailrace_flow of flow flow keeps the log of its server; drop it with "
+            "SELECT pg_drop_replication_slot('tailrace_flow')"
+        )
+        assert database.rows(names) == [("tailrace_flow",)]

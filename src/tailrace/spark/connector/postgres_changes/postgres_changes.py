@@ -75,6 +75,14 @@ class PostgresChanges(Source):
     def read_place(self, place: FlowPlace) -> str:
         return f"replication slot {self._slot(place).name}"
 
+    def drop_slot(self, place: FlowPlace) -> str | None:
+        slot = self._slot(place)
+        if read_record(record_path(place.checkpoint, slot.name)) is None:
+            return None  # the flow has not used it
+        with slot.session() as connection:
+            slot.drop(connection)
+        return str(slot)
+
     def read(self, start: FlowStart) -> "DataFrame":
         wanted = self._wanted(start.place)
         has_snapshot = self.snapshot is Snapshot.INITIAL

@@ -131,9 +131,8 @@ class Slot:
 
     def drop(self, connection: "Connection[Any]") -> None:
         """Drop the slot if there is one."""
-        connection.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [self.name]
-        )
+        query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
+        self._using(lambda: connection.execute(query, [self.name]))
 
     def look(self, connection: "Connection[Any]") -> SlotState | None:
         """Return the state of the slot; None if there is none."""

@@ -16,6 +16,8 @@ from tailrace.spark.connector.postgres_changes.position import Position, format_
 from tailrace.spark.connector.postgres_changes.table_form import QualifiedName
 from tailrace.spark.error import PipelineError
 
+_PREFIX = "postgres_changes_"
+
 
 @dataclass(frozen=True, slots=True)
 class StartRecord:
@@ -55,7 +57,12 @@ class StartRecord:
 
 def record_path(checkpoint: Path, slot: str) -> Path:
     """Return the file of a slot."""
-    return checkpoint / f"postgres_changes_{slot}.json"
+    return checkpoint / f"{_PREFIX}{slot}.json"
+
+
+def recorded_slots(checkpoint: Path) -> list[str]:
+    """Return the names of the slots that a flow has used."""
+    return sorted(path.stem.removeprefix(_PREFIX) for path in checkpoint.glob(f"{_PREFIX}*.json"))
 
 
 def read_record(path: Path) -> StartRecord | None:
