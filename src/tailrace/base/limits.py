@@ -302,9 +302,14 @@ SPARK_SEARCH_INTERVAL_MS = 60_000
 # Spark: transactions of one micro-batch that are committed or aborted at a time.
 SPARK_ENDS_IN_FLIGHT_MAX = 16
 
-# Spark: consecutive restarts of a flow that failed for a transient reason. The delays in between add up to two minutes,
-# enough for a broker to restart and for a busy machine to recover. After that a person should look.
-PIPELINE_RESTARTS_MAX = 8
+# Spark: consecutive restarts of a flow that failed for a transient reason, unless the user chooses another number. The
+# delays in between add up to a quarter of an hour: databases are away for minutes when they are updated or fail over.
+# After that a person should look.
+PIPELINE_RESTARTS_MAX = 32
+
+# Spark: all restarts of a flow of a run that ends by itself. The delays add up to two minutes, enough for a broker to
+# restart and for a busy machine to recover; a scheduler repeats the run.
+PIPELINE_RESTARTS_ONCE_MAX = 8
 
 # Spark: the delay before a flow is restarted, which doubles from the first value to the second. A broker needs a second
 # to start, and half a minute is short for brokers that have been down for minutes.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from tailrace.base.limits import PIPELINE_RESTARTS_MAX, PIPELINE_RESTARTS_ONCE_MAX
 from tailrace.cli.option import (
     broker_options,
     choose_servers,
@@ -106,31 +107,57 @@ def file_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def end_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say when a run ends."""
+    restarts = click.option(
+        "--restarts",
+        "restarts_max",
+        callback=_read_restarts,
+        metavar="N|forever",
+        help="Restarts in a row of a flow whose failures are temporary, before the run ends with an error.  "
+        f"[default: {PIPELINE_RESTARTS_MAX}; with --once {PIPELINE_RESTARTS_ONCE_MAX} in all]",
+    )
     once = click.option("--once", is_flag=True, help="Process the records that exist now, and exit.")
     duration = click.option(
         "--for", "duration_s", callback=read_duration_s, metavar="DURATION", help="Stop after this time, such as 60s."
     )
-    return duration(once(function))
+    return duration(once(restarts(function)))
+
+
+def _read_restarts(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse a number of restarts, or `forever`; a callback for click."""
+    if text is None:
+        return None
+    if text == "forever":
+        return sys.maxsize
+    if not (text.isascii() and text.isdigit()):
+        raise click.BadParameter(f"{text!r} is neither a number nor forever")
+    return int(text)
 
 
 @pipeline.command()
 @click.argument("files", nargs=-1, required=True, type=_PATH, metavar="FILE...")
 @file_options
 @end_options
-def run(files: tuple[Path, ...], duration_s: float | None, once: bool, **given: Unpack[FileOptions]) -> None:
+def run(
+    files: tuple[Path, ...],
+    duration_s: float | None,
+    once: bool,
+    restarts_max: int | None,
+    **given: Unpack[FileOptions],
+) -> None:
     """Run the flows of each FILE until Ctrl-C or SIGTERM.
 
     FILE is a Python file with functions decorated by tailrace.pipeline.flow, or a YAML file with SQL queries. Each flow
     continues from its checkpoint, so a pipeline can be stopped and restarted at any time. Several files share one Spark
     application; one that fails does not stop the others.
     """
-    run_files(files, duration_s, once, **given)
+    run_files(files, duration_s, once, restarts_max, **given)
 
 
 def run_files(
     files: Sequence[Path],
     duration_s: float | None,
     once: bool,
+    restarts_max: int | None = None,
     load: "Callable[[Path], Pipeline] | None" = None,
     **given: Unpack[FileOptions],
 ) -> None:
@@ -145,7 +172,7 @@ def run_files(
         from tailrace.spark.pipeline.left_open import end_removed_flows
         from tailrace.spark.pipeline.topic_check import create_sinks
 
-        runs = session.build_runs()
+        runs = session.build_runs(restarts_max)
         with ExitStack() as locks:
             for _, plans in session.prepared:
                 locks.enter_context(run_lock(plans[0].checkpoint.parent))
@@ -200,7 +227,7 @@ class _Session:
     view: View
     stopping: threading.Event
 
-    def build_runs(self) -> "dict[str, PipelineRun]":
+    def build_runs(self, restarts_max: int | None = None) -> "dict[str, PipelineRun]":
         """Return a run for each file, by its name, whose flows have been checked."""
         from tailrace.spark.pipeline.run import PipelineRun
 
@@ -208,7 +235,9 @@ class _Session:
         for number, (pipeline, plans) in enumerate(self.prepared):
             # In a session, the names of queries, which are those of flows, are unique.
             spark = self.spark.newSession() if number else self.spark
-            running = PipelineRun(spark, pipeline, plans, say=self.view.say, stopping=self.stopping)
+            running = PipelineRun(
+                spark, pipeline, plans, say=self.view.say, stopping=self.stopping, restarts_max=restarts_max
+            )
             running.build()
             runs[pipeline.path.name] = running
         return runs

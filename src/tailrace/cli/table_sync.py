@@ -51,6 +51,7 @@ def sync(
     keep: str,
     duration_s: float | None,
     once: bool,
+    restarts_max: int | None,
     **given: Unpack[FileOptions],
 ) -> None:
     """Write TOPIC to a Delta or an Iceberg table until Ctrl-C or SIGTERM.
@@ -73,4 +74,4 @@ def sync(
     place = Path.cwd() / flow_name(topic)
     if not key:
         check_checkpoint(sink, flow.name, checkpoints_of(place, given["checkpoint"]) / flow.name, given["output"])
-    run_files((place,), duration_s, once, lambda file: Pipeline(file, (flow,)), **given)
+    run_files((place,), duration_s, once, restarts_max, lambda file: Pipeline(file, (flow,)), **given)

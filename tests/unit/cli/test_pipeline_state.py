@@ -131,3 +131,9 @@ def test_a_pipeline_that_runs_is_neither_reset_nor_run_again(file: Path, capsys:
         other.kill()
     assert find_runner(checkpoints_of(file)) is None
     assert main(["pipeline", "reset", str(file), "--yes"]) == 0
+
+
+def test_a_number_of_restarts_is_a_number_or_forever(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ("often", "-1", ""):
+        assert main(["pipeline", "run", str(file), "--restarts", given]) == 2
+        assert f"'{given}' is neither a number nor forever" in capsys.readouterr().err

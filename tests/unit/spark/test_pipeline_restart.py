@@ -1,5 +1,6 @@
 """Which failures of a flow can pass, and when it is started again."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tailrace.base.limits import (
     PIPELINE_HEALTHY_S,
     PIPELINE_RESTART_WAIT_S_MAX,
     PIPELINE_RESTARTS_MAX,
+    PIPELINE_RESTARTS_ONCE_MAX,
 )
 from tailrace.spark.error import RegistryRefusal, RetriableRegistryError
 from tailrace.spark.pipeline.cause import explain_failure
@@ -79,6 +81,27 @@ def test_waits_double_up_to_a_bound_and_end() -> None:
     assert set(waits[5:]) == {PIPELINE_RESTART_WAIT_S_MAX}
     assert restarts.due_at_s == 10.0 + PIPELINE_RESTART_WAIT_S_MAX
     assert restarts.fail(10.0) is None
+
+
+def count_restarts(restarts: Restarts, most: int = 5_000) -> int:
+    """Have a flow that never works fail until it is not restarted any more."""
+    return next((count for count in range(most) if restarts.fail(0.0) is None), most)
+
+
+def test_a_run_that_goes_on_outlives_an_outage_of_some_minutes() -> None:
+    """A database that was away for three minutes ended the pipeline."""
+    restarts, waited_s = Restarts(), 0.0
+    while (wait_s := restarts.fail(waited_s)) is not None:
+        waited_s += wait_s
+    assert waited_s > 600
+    assert count_restarts(Restarts(is_once=True)) == PIPELINE_RESTARTS_ONCE_MAX
+
+
+@pytest.mark.parametrize("is_once", [False, True])
+def test_the_number_of_restarts_can_be_chosen(*, is_once: bool) -> None:
+    assert count_restarts(Restarts(is_once, 0)) == 0
+    assert count_restarts(Restarts(is_once, 3)) == 3
+    assert count_restarts(Restarts(is_once, sys.maxsize)) == 5_000  # the waits do not overflow
 
 
 def test_the_count_starts_anew_only_where_the_flow_has_worked() -> None:

@@ -9,7 +9,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from tailrace.base.limits import PIPELINE_HEALTHY_S, PIPELINE_RESTART_WAIT_S_MAX, PIPELINE_RESTARTS_MAX
+from tailrace.base.limits import (
+    PIPELINE_HEALTHY_S,
+    PIPELINE_RESTART_WAIT_S_MAX,
+    PIPELINE_RESTARTS_MAX,
+    PIPELINE_RESTARTS_ONCE_MAX,
+)
 from tailrace.pipeline import flow, topic
 from tailrace.spark.pipeline.culprit import SearchStopped
 from tailrace.spark.pipeline.error import FlowError
@@ -79,7 +84,11 @@ class Run(PipelineRun):
     """Flows whose queries, or the errors of starting them, are told in advance; time passes when the test says so."""
 
     def __init__(
-        self, plans: list[FlowPlan], queries: list[Query | Exception], stopping: threading.Event | None = None
+        self,
+        plans: list[FlowPlan],
+        queries: list[Query | Exception],
+        stopping: threading.Event | None = None,
+        restarts_max: int | None = None,
     ) -> None:
         self.now_s = 100.0
         self.said: list[str] = []
@@ -91,6 +100,7 @@ class Run(PipelineRun):
             say=self.said.append,
             clock=lambda: self.now_s,
             stopping=stopping,
+            restarts_max=restarts_max,
         )
         self.coming = queries
         self.started: list[tuple[str, list[int]]] = []
@@ -233,7 +243,7 @@ def test_a_flow_that_cannot_be_started_for_now_waits() -> None:
 
 def test_a_flow_that_always_fails_ends_the_pipeline() -> None:
     other = Query(2)
-    run = Run(plans("one", "two"), [Query(1, LATE), other, *(Query(number, LATE) for number in range(3, 20))])
+    run = Run(plans("one", "two"), [Query(1, LATE), other, *(Query(number, LATE) for number in range(3, 50))])
     run.start()
     for _ in range(PIPELINE_RESTARTS_MAX):
         assert run.check()
@@ -256,16 +266,24 @@ def fail_after_working(run: Run, times: int) -> None:
 
 
 def test_restarts_are_counted_anew_after_a_flow_has_worked_for_a_while() -> None:
-    run = Run(plans("one"), [Query(number, FENCED) for number in range(20)])
+    run = Run(plans("one"), [Query(number, FENCED) for number in range(50)])
     fail_after_working(run, PIPELINE_RESTARTS_MAX + 3)
     assert {line for line in run.said if "failed" in line} == {f"flow one failed and restarts in 1 s: {FENCED_CAUSE}"}
+
+
+def test_a_flow_that_is_never_restarted_ends_with_its_failure() -> None:
+    run = Run(plans("one"), [Query(1, FENCED)], restarts_max=0)
+    run.start()
+    with pytest.raises(FlowError) as caught:
+        run.check()
+    assert str(caught.value) == f"flow one: {FENCED_CAUSE}"
 
 
 def test_a_pipeline_that_shall_end_is_not_restarted_for_ever() -> None:
     run = Run(plans("one"), [Query(number, FENCED) for number in range(20)])
     run._once = True
     with pytest.raises(FlowError, match="restarts in a row"):
-        fail_after_working(run, PIPELINE_RESTARTS_MAX + 1)
+        fail_after_working(run, PIPELINE_RESTARTS_ONCE_MAX + 1)
 
 
 def test_a_flow_that_waits_can_be_stopped() -> None:

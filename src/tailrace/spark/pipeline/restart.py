@@ -4,8 +4,8 @@ A failure reaches the runner as text, because it has crossed Spark's JVM. Three 
 of the data source or of Kafka's Java client, a Python worker that Spark lost or could not start in time, and a full
 disk. All others are final: errors in the file, rows that do not fit the schema, a checkpoint of another query.
 
-The wait doubles with each restart. The count starts again when the flow has run for a while. The number of restarts in
-a row is limited, and with --once the total number.
+The wait doubles with each restart, up to a bound. The count starts again when the flow has worked for a while. The
+number of restarts in a row is limited, and with --once the total number.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from tailrace.base.limits import (
     PIPELINE_RESTART_WAIT_S_MAX,
     PIPELINE_RESTART_WAIT_S_MIN,
     PIPELINE_RESTARTS_MAX,
+    PIPELINE_RESTARTS_ONCE_MAX,
 )
 from tailrace.spark.error import (
     MalformedValue,
@@ -71,11 +72,15 @@ def can_pass(failure: Exception) -> bool:
     return any(words in text for words in (*_LOST_WORKER, *_JAVA_CLIENT))
 
 
+_DOUBLINGS_MAX = 10  # a power of the number of restarts would overflow
+
+
 @dataclass(slots=True)
 class Restarts:
     """The restarts of one flow."""
 
     is_once: bool = False
+    count_max: int | None = None  # a bound that was chosen
     count: int = 0  # restarts in a row
     due_at_s: float | None = None  # when a waiting flow is restarted
     failed_at_s: float | None = None  # when a flow that has not recovered failed first
@@ -109,11 +114,18 @@ class Restarts:
         has_worked_s = 0.0 if self._worked_at_s is None else self._worked_at_s - self._started_at_s
         if has_worked_s >= PIPELINE_HEALTHY_S and not self.is_once:
             self.count = 0
-        if self.count >= PIPELINE_RESTARTS_MAX:
+        if self.count >= self._bound:
             return None
-        wait_s = min(PIPELINE_RESTART_WAIT_S_MIN * 2.0**self.count, PIPELINE_RESTART_WAIT_S_MAX)
+        doubled = 2.0 ** min(self.count, _DOUBLINGS_MAX)
+        wait_s = min(PIPELINE_RESTART_WAIT_S_MIN * doubled, PIPELINE_RESTART_WAIT_S_MAX)
         self.count += 1
         self.due_at_s = now_s + wait_s
         if self.failed_at_s is None:
             self.failed_at_s = now_s
         return wait_s
+
+    @property
+    def _bound(self) -> int:
+        if self.count_max is not None:
+            return self.count_max
+        return PIPELINE_RESTARTS_ONCE_MAX if self.is_once else PIPELINE_RESTARTS_MAX

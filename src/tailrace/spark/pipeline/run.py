@@ -65,7 +65,8 @@ SESSION_CONFIG = {
 class PipelineRun:
     """The queries of a pipeline.
 
-    `say` gets a line for each restart, and `group` shows the progress of all flows. When `stopping` is set, what takes
+    `say` gets a line for each restart, and `group` shows the progress of all flows. `restarts_max` bounds the restarts
+    of a flow in a row. When `stopping` is set, what takes
     long within `check` ends, because `stop` is about to be called.
     """
 
@@ -79,6 +80,7 @@ class PipelineRun:
         clock: Callable[[], float] = time.monotonic,
         group: str | None = None,
         stopping: threading.Event | None = None,
+        restarts_max: int | None = None,
     ) -> None:
         self.tallies = {plan.name: FlowTally(plan.name) for plan in plans}
         self._spark = spark
@@ -89,6 +91,7 @@ class PipelineRun:
         self._stopping = stopping or threading.Event()
         self._built: dict[str, tuple[DataFrame, FlowStart]] = {}
         self._queries: dict[str, StreamingQuery] = {}
+        self._restarts_max = restarts_max
         self._restarts = {plan.name: Restarts() for plan in plans}
         self._once = False
         self._waiting: deque[FlowPlan] = deque()
@@ -132,7 +135,7 @@ class PipelineRun:
         write_checkpoints_quickly(self._spark)
         self._mirror.start()
         self._once = once
-        self._restarts = {plan.name: Restarts(is_once=once) for plan in self._plans}
+        self._restarts = {plan.name: Restarts(once, self._restarts_max) for plan in self._plans}
         self._waiting.extend(self._plans)
         self._start_next()
         while self._waiting and not in_turn:
@@ -271,7 +274,7 @@ class PipelineRun:
         if wait_s is not None:
             self._say(f"flow {name} failed and restarts in {wait_s:g} s: {cause}")
             return
-        if is_passing:
+        if is_passing and restarts.count:
             cause = f"the flow failed after {restarts.count} restarts in a row: {cause}"
         self.stop()
         raise FlowError(name, cause)
