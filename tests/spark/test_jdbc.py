@@ -50,6 +50,25 @@ def test_each_start_reads_what_is_new(spark: SparkSession, broker: Broker, tmp_p
     assert [tuple(row) for row in copies] == [(number, f"N{number}") for number in range(5)]
 
 
+@pytest.mark.slow
+def test_a_highest_row_that_is_away_for_a_while_is_not_read_twice(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """The flow followed the highest cursor down, as a replica that is behind shows it, and read the row again."""
+    url = f"jdbc:derby:{tmp_path}/database;create=true"
+    path = tmp_path / "flow.yaml"
+    path.write_text(FLOW.format(url=url))
+    connection = spark._jvm.java.sql.DriverManager.getConnection(url)  # type: ignore[union-attr]
+    spark.createDataFrame([(9, "a"), (10, "b")], "N int, NOTE string").write.jdbc(url, "numbers", "append")
+    run_pipeline(spark, broker, path)
+    connection.createStatement().execute("DELETE FROM numbers WHERE N = 10")
+    run_pipeline(spark, broker, path)
+    spark.createDataFrame([(10, "b"), (11, "c")], "N int, NOTE string").write.jdbc(url, "numbers", "append")
+    run_pipeline(spark, broker, path)
+    copies = spark.read.jdbc(url, "copies").orderBy("N").collect()
+    assert [row["N"] for row in copies] == [9, 10, 11]
+
+
 def test_a_missing_driver_and_a_missing_table_are_named(spark: SparkSession, tmp_path: Path) -> None:
     start = FlowStart(spark, FlowPlace("copied", tmp_path, tmp_path))
     missing = jdbc("jdbc:oracle:thin://me:very-secret@db/sales?password=very-secret", table="t")

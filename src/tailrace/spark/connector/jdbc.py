@@ -16,6 +16,8 @@ from tailrace.spark.record_place import ORIGIN
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tailrace.spark.connector.cursor_watch import CursorWatch
+
 _SAMPLE_ROWS = 100
 _ALL = "all"  # the bound of a source without a cursor
 _NO_DRIVER = ("No suitable driver", "ClassNotFoundException")
@@ -59,7 +61,7 @@ class Jdbc(Source, Sink):
         high = _ALL if self.cursor is None else self._newest(rows)
         name = self._name(start.place)
         path = None if self.poll_s is None else start.place.checkpoint / f"{name}_high"
-        start.spark.dataSource.register(range_source(name, high, path))
+        start.spark.dataSource.register(range_source(name, high, path, self._watch(rows)))
         ranges = start.spark.readStream.format(name).load()
         if self.cursor is None:
             return ranges.crossJoin(rows).select(*(rows[column] for column in rows.columns))
@@ -93,6 +95,15 @@ class Jdbc(Source, Sink):
         if self.cursor is not None and self.cursor not in rows.columns:
             raise PipelineError(f"{self} has no column {self.cursor}; it has {', '.join(rows.columns)}")
         return rows
+
+    def _watch(self, rows: "DataFrame") -> "CursorWatch | None":
+        from pyspark.sql.types import NumericType
+
+        from tailrace.spark.connector.cursor_watch import CursorWatch
+
+        if self.cursor is None:
+            return None
+        return CursorWatch(f"{self.cursor} of {self}", isinstance(rows.schema[self.cursor].dataType, NumericType))
 
     def _newest(self, rows: "DataFrame") -> str:
         from pyspark.sql.functions import max as newest

@@ -12,6 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tailrace.spark.connector.cursor_watch import CursorWatch
+
 LOW = "tailrace_low"
 HIGH = "tailrace_high"
 
@@ -29,8 +31,9 @@ class Range(InputPartition):
 class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads up to a bound that is fixed when the flow starts, or stands in a file that the driver writes again."""
 
-    def __init__(self, high: str, path: Path | None = None) -> None:
+    def __init__(self, high: str, path: Path | None = None, watch: CursorWatch | None = None) -> None:
         self._high = high
+        self._watch = watch
         self._path = path
         self._is_fixed = path is None
 
@@ -43,10 +46,13 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_fixed = True
 
     def latestOffset(self, start: Position, limit: ReadLimit) -> Position:
-        """Return the bound; `start` if there are no rows yet."""
+        """Return the bound; `start` if there are no rows yet, or if the bound is below it."""
         if self._path is not None and not self._is_fixed:
             self._high = self._path.read_text()
-        return {"high": self._high} if self._high else start
+        before = start["high"]
+        if not self._high or (before and self._watch is not None and self._watch.is_back(before, self._high)):
+            return start
+        return {"high": self._high}
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
         """Return the range of a batch."""
@@ -58,11 +64,14 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield (partition.low, partition.high)
 
 
-def range_source(name: str, high: str, path: Path | None = None) -> type[DataSource]:
-    """Return a data source of this name, for a flow that starts now; later bounds are in the file `path`."""
+def range_source(name: str, high: str, path: Path | None = None, watch: CursorWatch | None = None) -> type[DataSource]:
+    """Return a data source of this name, for a flow that starts now; later bounds are in the file `path`.
+
+    With a `watch`, the bound never goes back.
+    """
 
     class Ranges(DataSource):
-        bound: ClassVar[tuple[str, Path | None]] = (high, path)
+        bound: ClassVar[tuple[str, Path | None, CursorWatch | None]] = (high, path, watch)
 
         @classmethod
         def name(cls) -> str:
