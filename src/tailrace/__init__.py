@@ -102,6 +102,7 @@ _LOGGERS = (
     "tailrace.spark.connector.postgres_changes.stream_reader",
     "tailrace.spark.connector.redis.loss",
     "tailrace.spark.data_loss",
+    "tailrace.spark.data_loss.cursor",
     "tailrace.spark.data_loss.slot",
     "tailrace.spark.discovery",
     "tailrace.spark.jdbc",
