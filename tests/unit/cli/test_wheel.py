@@ -29,9 +29,14 @@ def build_wheel(folder: Path, environment: dict[str, str]) -> Path:
         shutil.copy(CHECKOUT / name, tree / name)
     options = ("--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--no-index")
     command = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder / "dist"), "."]
-    subprocess.run(command, cwd=tree, env=os.environ | environment, check=True, timeout=TIMEOUT_S)
+    subprocess.run(command, cwd=tree, env=outside() | environment, check=True, timeout=TIMEOUT_S)
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
+
+
+def outside() -> dict[str, str]:
+    """Return the environment without the paths of the tests: pip installs nothing that it finds on them."""
+    return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
 
 
 class Installed:
@@ -45,17 +50,16 @@ class Installed:
         (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
         pip = [sys.executable, "-m", "pip", "--python", str(self._bin / "python"), "install", "--quiet"]
         options = ("--no-deps", "--no-index", "--disable-pip-version-check")
-        subprocess.run([*pip, *options, str(wheel)], check=True, timeout=TIMEOUT_S)
+        subprocess.run([*pip, *options, str(wheel)], env=outside(), check=True, timeout=TIMEOUT_S)
 
     def run(self, *arguments: str) -> str:
         """Run the program `tailrace`, and return what it prints."""
-        environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(
             [self._bin / "tailrace", *arguments],
             capture_output=True,
             text=True,
             cwd=self._bin,
-            env=environment,
+            env=outside(),
             timeout=TIMEOUT_S,
             check=False,
         )
