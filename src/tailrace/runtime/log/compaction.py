@@ -108,7 +108,13 @@ class LogCompaction:
             if found is None:
                 return
             partition, dirt = found
-            task = asyncio.get_running_loop().create_task(self._compact(partition, dirt))
+            plans = []
+            with self._judging(partition):
+                # Before a truncation or retention can change the log that was measured.
+                plans.append(plan_compaction(partition.log, dirt, partition.high_watermark, self._clock.now_ms()))
+            if not plans:
+                return  # the next look leaves this log out
+            task = asyncio.get_running_loop().create_task(self._compact(partition, plans[0]))
             self._running[partition.log] = task
             task.add_done_callback(partial(self._end, partition.log))
 
@@ -143,9 +149,8 @@ class LogCompaction:
         self._resting = {storage: until_ms for storage, until_ms in self._resting.items() if storage in logs}
         return max(found, key=lambda pair: pair[1].ratio, default=None)
 
-    async def _compact(self, partition: Partition, dirt: Dirt) -> None:
+    async def _compact(self, partition: Partition, plan: CompactionPlan) -> None:
         with self._judging(partition):
-            plan = plan_compaction(partition.log, dirt, partition.high_watermark, self._clock.now_ms())
             try:
                 await self._run(partition, plan)
             except (StorageError, RecordError):

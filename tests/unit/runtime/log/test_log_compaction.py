@@ -229,6 +229,24 @@ async def test_retention_may_take_segments_away_meanwhile(caplog: pytest.LogCapt
         assert keys_of(partition) == [(4, b"a"), (5, b"b")]
 
 
+async def test_a_log_may_begin_again_right_after_it_was_measured(caplog: pytest.LogCaptureFixture) -> None:
+    """The compaction was planned a step later, for a log that had begun again further on, as a follower's does whose
+    leader has deleted all its records. The log was not compacted any more until the broker was restarted."""
+    machine = BrokerInMemory()
+    async with machine.running(**NEVER) as broker:
+        partition = await create(broker, "t")
+        await fill(broker, partition, b"a", b"a")
+        broker.compaction.start_due()
+        partition.log.truncate_fully(9)
+        await broker.compaction.settled()
+        assert "cannot be compacted" not in logged(caplog)
+        partition.high_watermark = 9
+        await fill(broker, partition, b"a", b"a")
+        machine.clock.time_ms += 3_600_000
+        await compact(broker)
+        assert keys_of(partition) == [(10, b"a")]
+
+
 async def test_a_bug_in_one_log_does_not_end_the_compaction_of_others(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
