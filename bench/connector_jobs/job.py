@@ -52,6 +52,10 @@ class Job:
     run_alone: Callable[[], None]
     prepare: Callable[[], None] = lambda: None
     instead: tuple[Instead, ...] = ()
+    document: dict[str, Any] = field(default_factory=dict)
+    """Keys of the pipeline file in place of those that follow from the source and the sink; None leaves a key out."""
+    feed: Callable[[dict[str, Any]], None] | None = None
+    """Sends the rows to the source, which is given, while the flow runs; then the time begins with the first one."""
 
 
 class Rows:

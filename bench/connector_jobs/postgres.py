@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from tests.postgres_server import PostgresServer
 
+from bench.connector_jobs.jdbc import COPY_OUT, CREATE, read_by_jdbc
 from bench.connector_jobs.job import Instead, Job, Place, raw_topic_sink, topic_sink, topic_source
 from bench.debezium import DEBEZIUM_VERSION, debezium_config
 from bench.kafka_connect import KafkaConnect
@@ -20,9 +19,7 @@ from bench.kafka_connect import KafkaConnect
 if TYPE_CHECKING:
     from psycopg import Connection
 
-_CREATE = "CREATE TABLE {} (id bigint PRIMARY KEY, cents bigint, name text, at timestamptz)"
 _TRANSACTION_ROWS = 1_000
-_COPY_OUT = "psycopg COPY, bytes thrown away"
 _DROP_SLOTS = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE active_pid IS NULL"
 
 
@@ -64,7 +61,7 @@ def postgres_jobs(place: Place) -> Iterator[Job]:
     server = place.stack.enter_context(PostgresServer())
     connection = place.stack.enter_context(psycopg.connect(server.url, autocommit=True))
     for name in ("sink", "alone", "source", "streamed"):
-        connection.execute(_CREATE.format(name))
+        connection.execute(CREATE.format(name))
     columns = (place.rows.table.column(name).to_pylist() for name in ("id", "cents", "name", "at"))
     tables = Tables(server, connection, list(zip(*columns, strict=True)))
     count = place.rows.count
@@ -84,51 +81,22 @@ def postgres_jobs(place: Place) -> Iterator[Job]:
     tables.copy("source")
     table = {"connector": "postgres", "url": server.url, "table": "source", "key": "id"}
     yield Job(
-        *("postgres to topic", table, topic_sink, count, _COPY_OUT, lambda: tables.read("source")),
-        instead=_jdbc(place, server.url),
+        *("postgres to topic", table, topic_sink, count, COPY_OUT, lambda: tables.read("source")),
+        instead=read_by_jdbc(place, server.url),
     )
     changes = {"connector": "postgres_changes", "url": server.url, "format": "records"}
     yield Job(
         *("postgres changes to topic, snapshot", changes | {"tables": "source"}, raw_topic_sink, count),
-        *(_COPY_OUT, lambda: tables.read("source"), drop_slots),
+        *(COPY_OUT, lambda: tables.read("source"), drop_slots),
         instead=_debezium(place, tables, "source", "initial", lambda _: None),
     )
     yield Job(
         "postgres changes to topic, stream",
         changes | {"tables": "streamed", "slot": "ours", "snapshot": "never"},
-        *(raw_topic_sink, count, _COPY_OUT, lambda: tables.read("streamed")),
+        *(raw_topic_sink, count, COPY_OUT, lambda: tables.read("streamed")),
         lambda: tables.start_slot("ours"),
         instead=_debezium(place, tables, "streamed", "no_data", tables.start_slot),
     )
-
-
-def _jdbc(place: Place, url: str) -> tuple[Instead, ...]:
-    """Spark's own JDBC source, in as many partitions as the session has cores."""
-    if place.jdbc_jar is None:
-        return ()
-    info = conninfo_to_dict(url)
-    options = {
-        "url": f"jdbc:postgresql://{info['host']}:{info['port']}/{info['dbname']}",
-        "driver": "org.postgresql.Driver",
-        "user": str(info["user"]),
-        "password": str(info["password"]),
-        "dbtable": "source",
-        "partitionColumn": "id",
-        "lowerBound": "0",
-        "upperBound": str(place.rows.count),
-        "numPartitions": "2",
-        "fetchsize": "10000",
-    }
-
-    def run() -> float:
-        topic = place.create_topic()
-        begun_s = time.perf_counter()
-        rows = place.spark.read.format("jdbc").options(**options).load().selectExpr("to_json(struct(*)) AS value")
-        target = {"kafka.bootstrap.servers": place.servers, "topic": topic}
-        rows.write.format("tailrace").options(**target).mode("append").save()
-        return time.perf_counter() - begun_s
-
-    return (Instead("spark.read.jdbc, two partitions", run),)
 
 
 def _debezium(
