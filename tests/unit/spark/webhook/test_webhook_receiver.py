@@ -117,6 +117,21 @@ def test_a_request_is_answered_when_it_is_stored_and_not_before() -> None:
         assert [record.value for record in stored] == [b'{"n":1}', b'{"n":2}']
 
 
+def test_an_answer_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body of each answer waited 40 ms, until the caller's system had acknowledged the head."""
+    delays: list[int] = []
+
+    def take(self: Receiver, method: str, path: str, headers: object, read: object) -> tuple[int, str]:
+        (accepted,) = self._server._open
+        delays.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return 404, "nothing here"
+
+    monkeypatch.setattr(Receiver, "take", take)
+    with listening(lambda topic, records: None) as connection:
+        assert post(connection, b"{}", {})[0] == 404
+    assert [bool(each) for each in delays] == [True]
+
+
 def test_stopping_waits_for_a_request_under_way() -> None:
     begun, may_end, answers = threading.Event(), threading.Event(), []
 
