@@ -19,7 +19,7 @@ from tailrace.spark.connector.error_policy import ErrorPolicy, OnError
 from tailrace.spark.connector.iceberg.iceberg import iceberg
 from tailrace.spark.connector.lake.endpoint import LakeEndpoint
 from tailrace.spark.connector.lake.note import find_version
-from tailrace.spark.error import PipelineError
+from tailrace.spark.error import ConnectorError, PipelineError
 from tailrace.spark.pipeline.error import FlowError
 from tailrace.spark.record_place import ORIGIN
 from tailrace.testing import Broker
@@ -122,7 +122,10 @@ def test_the_last_change_of_a_key_in_a_batch_wins_whatever_the_order_of_tasks(
     more = spark.createDataFrame([(1, 0, "d", "t 0 13"), (3, 9, "u", "t 1 7"), (4, 4, "u", "t 1 8")], form)
     sink.write_batch(more, 1, place)
     assert rows_of(sink, place) == [(3, 9), (4, 4)]
-    sink.write_batch(rows, 0, place)  # a batch that comes again
+    sink.write_batch(more, 1, place)  # Spark repeats the last batch
+    assert rows_of(sink, place) == [(3, 9), (4, 4)]
+    with pytest.raises(ConnectorError, match="the checkpoint of flow flow is older"):
+        sink.write_batch(rows, 0, place)
     assert rows_of(sink, place) == [(3, 9), (4, 4)]
 
 
