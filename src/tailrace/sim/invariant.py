@@ -171,7 +171,9 @@ class Invariants:
             if now.is_leader:
                 committed.end_offsets[now.leader_epoch] = now.high_watermark
                 self._check_isr(broker, partition)
-                if (topic := self._assignments.get(partition.topic)) is not None:
+                topic = self._assignments.get(partition.topic)
+                # Replicas of a topic that is deleted go one by one; its leader may not have heard yet.
+                if topic is not None and topic.topic_id == partition.topic_id:
                     # A leader without followers may not have heard yet that it is to have some.
                     replica_count = len(topic.assignment[partition.index]) if partition.leadership is not None else 1
                     self._holders.advanced(partition, replica_count)
