@@ -16,6 +16,8 @@ from tailrace.coordination.layout import (
     node_of,
     partition_path,
     record_of,
+    topic_id_node,
+    topic_id_path,
     topic_path,
 )
 from tailrace.coordination.security_layout import acl_path, token_path
@@ -65,16 +67,31 @@ class ClusterMetadata:
     async def commit(self, records: Sequence[Record], guards: Sequence[Operation] = ()) -> None:
         """Write `records`, all or none, if the `guards` hold too.
 
-        The records are written only if the image was up to date when this was called; otherwise the error of the
-        store is raised.
+        The records are written only if the image was up to date when this was called, and only to the topics that it
+        has, not to later ones of the same names; otherwise the error of the store is raised.
         """
         operations = [operation for record in records for operation in self._operations(record)]
         if operations:
-            await self.store.commit([*guards, *operations])
+            await self.store.commit([*guards, *self._topic_guards(records), *operations])
 
     def admission_guard(self, broker_id: int) -> Operation:
         """Return an operation that makes a commit fail if the admission of a broker differs from the image."""
         return Check(admitted_path(broker_id), self._versions.get(admitted_path(broker_id), 0))
+
+    def _topic_guards(self, records: Sequence[Record]) -> list[Operation]:
+        """Return operations that make a commit fail if a topic that it changes is not the one in the image any more.
+
+        The version of a node does not tell: if the topic is deleted and another one created with its name, the nodes of
+        the new topic have the versions that those of the old one had.
+        """
+        names: dict[str, None] = {}
+        for record in records:
+            match record:
+                case TopicRecord(name) | PartitionRecord(name) | ConfigRecord(ConfigKind.TOPIC, name):
+                    names[name] = None
+        topics = [self.image.topics[name] for name in names if name in self.image.topics]
+        paths = [topic_id_path(topic.topic_id) for topic in topics]
+        return [Check(path, self._versions[path]) for path in paths if path in self._versions]
 
     def _operations(self, record: Record) -> list[Operation]:
         match record:
@@ -100,7 +117,10 @@ class ClusterMetadata:
             case ConfigRecord(kind, name, values) if not values:
                 return self._deletions([config_path(kind, name)])
         path, value = node_of(record)
-        return [self._write(path, value, is_ephemeral=isinstance(record, BrokerRecord | ControllerRecord))]
+        written = [self._write(path, value, is_ephemeral=isinstance(record, BrokerRecord | ControllerRecord))]
+        if isinstance(record, TopicRecord) and topic_id_path(record.topic_id) not in self._versions:
+            written.append(Create(*topic_id_node(record)))
+        return written
 
     def _write(self, path: str, value: bytes, *, is_ephemeral: bool = False) -> Operation:
         version = self._versions.get(path)
@@ -133,7 +153,7 @@ class ClusterMetadata:
         topic = self.image.topics.get(name) or self.image.hidden[name]
         partitions = [partition_path(name, partition) for partition in (*topic.leadership, *topic.coming)]
         # Children before their parent, as ZooKeeper requires.
-        return [*partitions, topic_path(name), config_path(ConfigKind.TOPIC, name)]
+        return [*partitions, topic_path(name), topic_id_path(topic.topic_id), config_path(ConfigKind.TOPIC, name)]
 
     def _deletions(self, paths: Sequence[str]) -> list[Operation]:
         return [Delete(path, self._versions[path]) for path in paths if path in self._versions]

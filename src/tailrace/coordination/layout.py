@@ -5,6 +5,8 @@
 /brokers/topics/NAME                       topic id and replica assignment; while the topic is created or removed in
                                            several steps it is hidden (ours) and has no partitions
 /brokers/topics/NAME/partitions/P/state    leader, leader epoch, ISR
+/brokers/topic_ids/ID                      the name of the topic with this id, as long as it exists (ours): the versions
+                                           of the nodes above begin again with the next topic of that name
 /cluster/id                                the name of the cluster
 /cluster/decoy_secret                      a random secret of its brokers (ours)
 /controller                                the controller, as long as its session (ephemeral)
@@ -48,6 +50,7 @@ from tailrace.machines.controller.security_record import AclRecord, TokenRecord
 BROKER_IDS = "/brokers/ids"
 ADMITTED = "/brokers/admitted"
 TOPICS = "/brokers/topics"
+TOPIC_IDS = "/brokers/topic_ids"
 CONFIGS = "/config"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -58,6 +61,15 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 def topic_path(name: str) -> str:
     return f"{TOPICS}/{name}"
+
+
+def topic_id_path(topic_id: UUID) -> str:
+    return f"{TOPIC_IDS}/{topic_id}"
+
+
+def topic_id_node(record: TopicRecord) -> tuple[str, bytes]:
+    """Return the path and the value of the node that exists as long as a topic does."""
+    return topic_id_path(record.topic_id), _dump(version=1, name=record.name)
 
 
 def partition_path(topic: str, partition: int) -> str:

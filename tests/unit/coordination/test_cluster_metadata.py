@@ -231,6 +231,39 @@ async def test_who_decided_on_an_old_image_changes_nothing(
     assert await store.tree("/") == before
 
 
+@pytest.mark.parametrize(
+    "mine",
+    [
+        [PartitionRecord("t", 0, 1, 0, (1,))],
+        [ConfigRecord(ConfigKind.TOPIC, "t", {"x": "2"})],
+        topic("t", 1, 2),
+        [TopicRemoved("t")],
+    ],
+)
+async def test_what_was_decided_about_a_deleted_topic_does_not_change_the_next_one(mine: list[Record]) -> None:
+    """The nodes of both have the same versions. A leader of the first one changed the ISR of the second one."""
+    store = DeafStore()
+    created = [*topic("t", 1), ConfigRecord(ConfigKind.TOPIC, "t", {"x": "1"})]
+    await (await loaded(store)).commit(created)
+    slow = await loaded(store)
+    await (await loaded(store)).commit([TopicRemoved("t")])
+    await (await loaded(store)).commit([*topic("t", 2), ConfigRecord(ConfigKind.TOPIC, "t", {"x": "1"})])
+    before = await store.tree("/")
+    with pytest.raises(NoNodeError):
+        await slow.commit(mine)
+    assert await store.tree("/") == before
+
+
+async def test_configs_that_come_just_before_a_topic_is_deleted_do_not_pass_to_the_next_one() -> None:
+    store = DeafStore()
+    await (await loaded(store)).commit(topic("t", 1))
+    deleting = await loaded(store)
+    await (await loaded(store)).commit([ConfigRecord(ConfigKind.TOPIC, "t", {"x": "1"})])
+    await deleting.commit([TopicRemoved("t")])
+    await (await loaded(store)).commit([*topic("t", 2), ConfigRecord(ConfigKind.TOPIC, "t", {})])
+    assert (await loaded(store)).image.config(ConfigKind.TOPIC, "t") == {}
+
+
 async def test_a_client_of_a_user_is_not_created_below_a_node_that_another_broker_removed() -> None:
     """The store cannot create a node above others, so the user could have had no configs ever after."""
     store = DeafStore()

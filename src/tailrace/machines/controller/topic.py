@@ -50,9 +50,9 @@ def decide_create(image: ClusterImage, new: NewTopic, topic_id: UUID, defaults: 
     check_new_name(image, new.name)
     assignment = _assign_new(image, new, defaults)
     _check_size(len(assignment))
+    # Without configs of its own, too: those that a late request left for a topic that was deleted must go.
     records: list[Record] = [TopicRecord(new.name, topic_id, assignment)]
-    if new.configs:
-        records.append(ConfigRecord(ConfigKind.TOPIC, new.name, new.configs))
+    records.append(ConfigRecord(ConfigKind.TOPIC, new.name, new.configs))
     return records + _first_leaders(image, new.name, assignment, first=0)
 
 

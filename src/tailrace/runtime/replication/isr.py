@@ -1,9 +1,9 @@
 """Changes of ISRs: a leader writes them to the metadata store, and looks for followers that do not keep up.
 
 A leader proposes an ISR and continues with the maximal ISR; see `machines.replica.leader`. The write is conditional on
-the version of the node that the image was built from, so a leader that was replaced cannot change anything. The image
-tells the outcome. If the connection to the store breaks, the write certainly did not happen only if the store is
-connected again and the image has not changed.
+the version of the node that the image was built from, and on the id of the topic, so a leader that was replaced cannot
+change anything. The image tells the outcome. If the connection to the store breaks, the write certainly did not happen
+only if the store is connected again and the image has not changed.
 """
 
 import asyncio
@@ -130,6 +130,7 @@ class IsrKeeper:
         leadership = partition.leadership
         if (
             topic is None
+            or topic.topic_id != partition.topic_id
             or state is None
             or state.leader_epoch != leader_epoch
             or leadership is None

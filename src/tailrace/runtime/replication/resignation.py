@@ -83,7 +83,9 @@ class LeaderResignation:
         image = self._metadata.image
         topic = image.topics.get(partition.topic)
         state = None if topic is None else topic.leadership.get(partition.index)
-        if topic is None or state is None or state.leader_epoch != partition.leader_epoch or not partition.is_leader:
+        if topic is None or topic.topic_id != partition.topic_id or state is None:
+            return None
+        if state.leader_epoch != partition.leader_epoch or not partition.is_leader:
             return None
         left = tuple(broker_id for broker_id in state.isr if broker_id != state.leader)
         if not any(image.is_live(broker_id) for broker_id in left):
