@@ -31,6 +31,7 @@ class PartitionState:
         "leader_epochs",
         "place",
         "position",
+        "refused_at",
         "target",
         "topic_id",
     )
@@ -43,6 +44,7 @@ class PartitionState:
         self.topic_id: UUID | None = None  # of the topic that the position belongs to, once it was fetched from
         self.position = -1
         self.fetch_offset = -1
+        self.refused_at: tuple[int, int] | None = None  # the position that a broker did not have, and its epoch
         self.place: Place | None = None
         self.error: Exception | None = None
         self.leader_epochs: LeaderEpochs = ()
@@ -52,16 +54,22 @@ class PartitionState:
     def move(self, place: Place, generation: int) -> None:
         """Continue at another place."""
         self.generation = generation
-        self.error = None
+        self.error = self.refused_at = None
         self.topic_id = None
         if place.offset is None:
             self.place = place
         else:
             self.settle(place.offset)
 
+    def refuse(self, reset: Place, generation: int) -> None:
+        """Continue at another place, because a broker does not have the position."""
+        refused_at = self.position, self.leader_epoch
+        self.move(reset, generation)
+        self.refused_at = refused_at
+
     def settle(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Continue at an offset; the epoch is that of the record before it, if it is known."""
-        self.place = self.error = None
+        self.place = self.error = self.refused_at = None
         self.position = self.fetch_offset = offset
         self.leader_epochs = ((0, leader_epoch),)
 

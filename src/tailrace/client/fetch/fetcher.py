@@ -19,7 +19,7 @@ from tailrace.client.cluster import Cluster
 from tailrace.client.error import BrokerUnavailable, ClientError, OffsetMissing, RequestTimeout
 from tailrace.client.fetch.assignment import PartitionState
 from tailrace.client.fetch.discovery import Discovery, find_topics
-from tailrace.client.fetch.locator import Locator
+from tailrace.client.fetch.locator import Located, Locator
 from tailrace.client.fetch.queue import Chunk, FetchQueue
 from tailrace.client.fetch.request import FetchOptions, build_fetches, fetch_version_max, read_fetched, readable_end
 from tailrace.client.leader_hint import read_hint
@@ -209,7 +209,8 @@ class Fetcher(FetchQueue):
         try:
             places = {state.target: state.place for state, _ in wanted if state.place is not None}
             ids = {state.target: self._topic_id(state) for state, _ in wanted}
-            outcomes = await self.locator.locate(places)
+            refused = {state.target: Located(*state.refused_at) for state, _ in wanted if state.refused_at is not None}
+            outcomes = await self.locator.locate(places, refused)
             with self.lock:
                 for state, generation in wanted:
                     outcome = outcomes.get(state.target)
@@ -330,7 +331,7 @@ class Fetcher(FetchQueue):
         _log.warning("%s has no offset %d; reading continues where auto_offset_reset says", state.target, offset)
         with self.lock:
             if self.assignment.is_current(state, generation):
-                state.move(self._reset, self.assignment.next_generation())
+                state.refuse(self._reset, self.assignment.next_generation())
         return None
 
     async def _recover(

@@ -11,8 +11,8 @@ from tailrace.client.error import ClientError, OffsetMissing
 from tailrace.client.fetch.isolation import Isolation
 from tailrace.client.fetch.truncation import EpochEnd, find_epoch_ends
 from tailrace.client.group.offset import OffsetAndMetadata
-from tailrace.client.offset import find_offsets
-from tailrace.client.place import AT_COMMITTED, Place
+from tailrace.client.offset import LATEST, find_offsets
+from tailrace.client.place import AT_COMMITTED, AT_EARLIEST, Place
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, RemoteProtocolError
 
@@ -44,8 +44,10 @@ class Locator:
         self._isolation = isolation
         self._reset = reset
 
-    async def locate(self, places: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Outcome]:
-        """Return the offset of each place, or the error."""
+    async def locate(
+        self, places: Mapping[TopicPartition, Place], refused: Mapping[TopicPartition, Located]
+    ) -> dict[TopicPartition, Outcome]:
+        """Return the offset of each place, or the error; a position that was refused is kept if it is in the log."""
         outcomes: dict[TopicPartition, Outcome] = {}
         times: dict[str, dict[int, int]] = defaultdict(dict)
         committed = [target for target, place in places.items() if place == AT_COMMITTED]
@@ -59,7 +61,8 @@ class Locator:
                 times[target.topic][target.partition] = place.time_ms
         for topic, timestamps in times.items():
             outcomes |= await self._ask_leaders(topic, timestamps)
-        return outcomes
+        passed = {target: at for target, at in refused.items() if places[target] == AT_EARLIEST}
+        return outcomes | await self._stay(passed, outcomes)
 
     async def _ask_group(self, targets: list[TopicPartition]) -> dict[TopicPartition, Outcome]:
         """Return committed offsets; a partition without one is left out if `reset` gives it a start."""
@@ -95,6 +98,28 @@ class Locator:
     def _without(self, error: OffsetMissing) -> OffsetMissing | None:
         """Return None if `reset` gives a start, else the error."""
         return error if self._reset is None else None
+
+    async def _stay(
+        self, refused: Mapping[TopicPartition, Located], starts: Mapping[TopicPartition, Outcome]
+    ) -> dict[TopicPartition, Outcome]:
+        """Return the refused positions that are between the start and the end of a log after all.
+
+        Each replica applies retention for itself. So the log of the next leader can begin before a position that was
+        too old for the last one, and what the consumer has read already would be read again.
+        """
+        ends: dict[str, dict[int, int]] = defaultdict(dict)
+        for target, at in refused.items():
+            start = starts.get(target)
+            if isinstance(start, Located) and start.offset < at.offset:
+                ends[target.topic][target.partition] = LATEST
+        kept: dict[TopicPartition, Outcome] = {}
+        for topic, timestamps in ends.items():
+            for target, end in (await self._ask_leaders(topic, timestamps)).items():
+                if not isinstance(end, Located):
+                    kept[target] = end
+                elif refused[target].offset <= end.offset:
+                    kept[target] = refused[target]
+        return kept
 
     async def _ask_leaders(self, topic: str, timestamps: Mapping[int, int]) -> dict[TopicPartition, Outcome]:
         targets = {TopicPartition(topic, partition): partition for partition in timestamps}

@@ -14,8 +14,10 @@ from tests.unit.client.face import Face
 import tailrace
 from tailrace.client.backoff import Deadline
 from tailrace.client.error import BootstrapError, ClientClosed, OffsetMissing
+from tailrace.client.fetch.fetcher import Fetcher
 from tailrace.client.fetch.isolation import Isolation
 from tailrace.client.fetch.request import readable_end
+from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.fetch import FetchResponsePartition
 
 MakeTopic = Callable[..., str]
@@ -150,6 +152,30 @@ def test_an_offset_out_of_range_is_an_error_or_a_new_start(bootstrap: str, make_
         assert values(take(consumer, 2)) == [1, 2]
     with face.consumer(bootstrap, auto_offset_reset="earliest").assign([(topic, 0, 500)]) as consumer:
         assert values(take(consumer, 3)) == [0, 1, 2]
+
+
+def test_a_position_that_the_next_leader_has_after_all_is_kept(
+    bootstrap: str, make_topic: MakeTopic, face: Face, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader whose retention has gone further than that of the next one refuses it. All was read again then."""
+    accept = Fetcher._accept
+    refused: list[int] = []
+
+    def refuse_once(self: Fetcher, state: Any, generation: int, offset: int, answer: FetchResponsePartition) -> Any:
+        if offset == 5 and not refused:
+            refused.append(offset)
+            code = ErrorCode.OFFSET_OUT_OF_RANGE
+            answer = FetchResponsePartition(partition_index=0, error_code=code, high_watermark=-1)
+        return accept(self, state, generation, offset, answer)
+
+    monkeypatch.setattr(Fetcher, "_accept", refuse_once)
+    topic = make_topic()
+    fill(bootstrap, topic, 5)
+    with face.consumer(bootstrap, auto_offset_reset="earliest").assign([(topic, 0, 0)]) as consumer:
+        assert values(take(consumer, 5)) == [0, 1, 2, 3, 4]
+        fill(bootstrap, topic, 1)
+        (record,) = take(consumer, 1)
+        assert (record.offset, refused) == (5, [5])
 
 
 def test_a_reset_may_be_a_time_ago(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:

@@ -38,7 +38,7 @@ def locate(
     monkeypatch.setattr(locator, "find_offsets", find_offsets)
     found = Locator(Cluster("localhost:1"), Isolation.READ_UNCOMMITTED, reset)
     found.find_committed = find_committed
-    return asyncio.run(found.locate({PLACE: AT_COMMITTED})).get(PLACE)
+    return asyncio.run(found.locate({PLACE: AT_COMMITTED}, {})).get(PLACE)
 
 
 def test_a_log_that_was_not_cut_goes_on_at_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
