@@ -16,6 +16,7 @@ from tailrace.machines.controller.record import (
     PartitionRecord,
     Record,
     TopicRecord,
+    TopicRemoved,
 )
 from tailrace.machines.replica.leader import LeaderReplica
 from tailrace.runtime.replication.isr import IsrKeeper
@@ -37,6 +38,7 @@ class World:
         self.partition = self.bench.partition
         self.keeper = IsrKeeper(self.metadata, LAG_MAX_MS)
         self.world = ReplicaWorld(1, self.bench.clock, LAG_MAX_MS, self.keeper)
+        self.is_slow = False  # to do what the image says
 
     async def begin(self, isr: tuple[int, ...] = (1, 2)) -> None:
         await self.metadata.load()
@@ -52,7 +54,7 @@ class World:
         )
 
     def _on_records(self, records: Sequence[Record]) -> None:
-        for record in records:
+        for record in () if self.is_slow else records:
             if isinstance(record, PartitionRecord):
                 if record.leader == 1:
                     self.partition.lead(record, (1, 2, 3), self.world)
@@ -73,6 +75,20 @@ class World:
         leadership = self.partition.leadership
         assert leadership is not None
         leadership.on_fetch(broker_id, EPOCH, offset, 0)
+
+    async def make_again(self) -> None:
+        """Delete the topic and create another one with its name, which another broker leads."""
+        await self.others.commit([TopicRemoved("t")])
+        record = PartitionRecord("t", 0, 2, 0, (2, 1, 3))
+        await self.others.commit([TopicRecord("t", UUID(int=2), ((2, 1, 3),)), record])
+
+    def lose_followers(self, but: int | None = None) -> None:
+        """Have the leader propose an ISR without those that have stopped fetching: all, or all but one."""
+        self.bench.append(b"a")
+        self.bench.clock.time_ms += LAG_MAX_MS + 1
+        if but is not None:
+            self.fetch(but, 1)
+        self.keeper.shrink()
 
     async def settle(self) -> None:
         """Let everything happen that can."""
@@ -192,14 +208,34 @@ async def test_zombie_leader_cannot_change_the_isr_of_its_successor() -> None:
     await world.begin()
     world.store.hold_news()
     await world.others.commit([PartitionRecord("t", 0, 2, 1, (2, 1))])
-    world.bench.append(b"a")
-    world.bench.clock.time_ms += LAG_MAX_MS + 1
-    world.keeper.shrink()
+    world.lose_followers()
     await world.settle()
     assert (world.stored.leader, world.stored.isr) == (2, (2, 1))
     assert world.partition.high_watermark == 0
     world.store.release_news()
     assert not world.partition.is_leader
+
+
+async def test_the_leader_of_a_deleted_topic_cannot_change_the_isr_of_the_next_one() -> None:
+    """The nodes of both have the same versions, and both are in their first leader epoch."""
+    world = World()
+    await world.begin()
+    world.store.hold_news()
+    await world.make_again()
+    world.lose_followers()
+    await world.settle()
+    assert (world.stored.leader, world.stored.isr) == (2, (2, 1, 3))
+    world.store.release_news()
+
+
+async def test_a_replica_that_outlives_its_topic_does_not_speak_for_the_next_one() -> None:
+    world = World()
+    await world.begin((1, 2, 3))
+    world.is_slow = True
+    await world.make_again()
+    world.lose_followers(but=2)
+    await world.settle()
+    assert (world.stored.leader, world.stored.isr) == (2, (2, 1, 3))
 
 
 async def test_nobody_joins_whose_admission_was_revoked_in_the_meantime() -> None:
