@@ -15,7 +15,8 @@ FRAMES_SHOWN = 6
 
 def describe_waits() -> str:
     """Return the groups whose members wait for a reply, with the timers and the threads that should end the wait."""
-    brokers = [each for each in gc.get_objects() if isinstance(each, GroupCoordinators)]
+    # `isinstance` asks the object, and a weak proxy of something that is gone cannot answer.
+    brokers = [each for each in gc.get_objects() if type(each) is GroupCoordinators]
     waits = [line for groups in brokers for line in _describe(groups)]
     return "\n".join([*waits, *_describe_threads()] if waits else ())
 

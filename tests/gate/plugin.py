@@ -38,21 +38,31 @@ def pytest_runtestloop() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.gate_results is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder(config.option.gate_results))
+        config.pluginmanager.register(Recorder(config.option.gate_results, config.pluginmanager))
     config.pluginmanager.register(LaneKeeper())
 
 
 class Recorder:
     """Writes what became of each test, in the process that hears of all of them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, plugins: pytest.PytestPluginManager) -> None:
         self._path = path
+        self._plugins = plugins
         self._outcome = Outcome()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         is_exact = "exact" in report.keywords
         reason = str(report.longrepr) if report.skipped else ""
         self._outcome.add_phase(report.nodeid, report.outcome, report.duration, is_exact=is_exact, skip_reason=reason)
+        if report.failed:
+            self._tell(report)
+
+    def _tell(self, report: pytest.TestReport) -> None:
+        """Print what failed at once: pytest does at its end, which a run that is ended or crashes does not reach."""
+        if (terminal := self._plugins.get_plugin("terminalreporter")) is not None:
+            terminal.ensure_newline()
+            terminal.write_line(f"{report.nodeid} failed ({report.when}):")
+            terminal.write_line(report.longreprtext)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
