@@ -88,6 +88,15 @@ def test_what_another_consumer_got_or_was_deleted_is_told_apart() -> None:
     assert "commit-ahead" not in story.delete(2).anomalies()
 
 
+def test_a_record_was_got_when_the_first_poll_with_it_ended() -> None:
+    """A member that is excluded and does not know it begins to poll, and another one gets the record before it does."""
+    story = Owners().send("a", 0).got("one", 3)
+    late = story.recorder.invoke("one", "poll")
+    story.got("other", 4).poll((0, "a"), process="other").applied(1)
+    late.ok(records=[[P, 0, "a"]])
+    assert story.anomalies() == []
+
+
 def test_each_partition_has_one_living_owner() -> None:
     owners, one, other = Owned(), TopicPartition("views", 0), TopicPartition("views", 1)
     dead = Process("dead", "host")

@@ -39,7 +39,7 @@ def find_commits_ahead(history: History) -> Iterator[Finding]:
 
 
 def _handed(history: History) -> dict[str, dict[str, dict[int, int]]]:
-    """Return when each offset was first handed to a member, by group and partition."""
+    """Return when each offset was first handed to a member, by group and partition: where that poll ended."""
     groups = {change.process: change.asked["group"] for change in history.of("assign") if "group" in change.asked}
     found: dict[str, dict[str, dict[int, int]]] = {group: {} for group in groups.values()}
     for poll in history.of("poll"):
@@ -49,5 +49,8 @@ def _handed(history: History) -> dict[str, dict[str, dict[int, int]]]:
 
 
 def _note(handed: dict[str, dict[int, int]], poll: Operation) -> None:
+    ended = poll.ended or poll.begun
     for record in poll.records:
-        handed.setdefault(record.partition, {}).setdefault(record.offset, poll.ended or poll.begun)
+        offsets = handed.setdefault(record.partition, {})
+        # Polls come in the order in which they began. Another member's, which began later, may have ended before.
+        offsets[record.offset] = min(offsets.get(record.offset, ended), ended)
