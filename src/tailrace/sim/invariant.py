@@ -174,9 +174,7 @@ class Invariants:
                 topic = self._assignments.get(partition.topic)
                 # Replicas of a topic that is deleted go one by one; its leader may not have heard yet.
                 if topic is not None and topic.topic_id == partition.topic_id:
-                    # A leader without followers may not have heard yet that it is to have some.
-                    replica_count = len(topic.assignment[partition.index]) if partition.leadership is not None else 1
-                    self._holders.advanced(partition, replica_count)
+                    self._holders.advanced(partition, _replica_count(broker, partition, topic))
 
     def _check_new_leader(self, broker: SimBroker, partition: Partition, committed: _Committed) -> None:
         leader = self._leaders.setdefault((_key(partition), partition.leader_epoch), broker.broker_id)
@@ -357,6 +355,19 @@ class Invariants:
                 start = max(start, other_start)
                 if _from(start, content) != _from(start, other):
                     _fail(broker, partition, f"it differs from the replica on broker {other_id}")
+
+
+def _replica_count(broker: SimBroker, partition: Partition, topic: TopicRecord) -> int:
+    """Return how many replicas a partition has: as its leader has heard, or as the metadata says if that is fewer.
+
+    A leader that has not heard yet of another replica, or of its first follower, requires no more than there were. A
+    replica that is removed may have deleted its log before the leader hears of that.
+    """
+    count = len(topic.assignment[partition.index])
+    heard = None if broker.broker is None else broker.broker.image.topics.get(partition.topic)
+    if heard is None or heard.topic_id != partition.topic_id:
+        return count
+    return min(count, len(heard.assignment[partition.index]))
 
 
 def _key(partition: Partition) -> _Key:

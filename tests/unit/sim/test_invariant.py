@@ -9,6 +9,7 @@ from tests.unit.sample import make_batch
 
 from tailrace.coordination.layout import node_of
 from tailrace.coordination.store import Change, Node
+from tailrace.machines.controller.image import Topic
 from tailrace.machines.controller.record import PartitionRecord, TopicRecord
 from tailrace.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
 from tailrace.protocol.messages.produce import (
@@ -35,7 +36,8 @@ class Replica:
         self.high_watermark = high_watermark
         self.isr: tuple[int, ...] = (1, 2)
         self.log: Any = self
-        self.config = SimpleNamespace(cleanup_policy_compact=False)
+        self.config = SimpleNamespace(cleanup_policy_compact=False, min_insync_replicas=3)
+        self.epochs = SimpleNamespace(epoch_for=lambda _offset: 0)
         self.log_start_offset = 0
         self.is_offline = False
 
@@ -59,7 +61,9 @@ class Broker:
         self.broker_id = broker_id
         self.host = f"broker-{broker_id}"
         self.process = Process(f"{self.host}.1", self.host)
-        self.is_admitted = True
+        self.is_admitted = self.is_up = True
+        self.left: dict[Any, Any] = {}
+        self.broker = SimpleNamespace(image=SimpleNamespace(topics={}))
         self.fs = SimpleNamespace(hook=None, call_count=0)
         self.replica = replica
 
@@ -181,6 +185,33 @@ def test_an_acknowledgement_of_what_is_not_committed(acks: int, code: int, is_wr
             pair.invariants.answered(1, request, response)
     else:
         pair.invariants.answered(1, request, response)
+
+
+@pytest.mark.parametrize(
+    ("heard", "known", "is_wrong"),
+    [
+        ((1, 2), (1, 2), False),
+        ((1, 2, 3), (1, 2, 3), True),
+        ((1, 2), (1, 2, 3), False),  # the leader has not heard of the third replica yet
+        ((1, 2, 3), (1, 2), False),  # the leader has not heard yet that it is gone
+    ],
+)
+def test_min_insync_replicas_counts_the_replicas_that_a_leader_has_heard_of(
+    heard: tuple[int, ...], known: tuple[int, ...], is_wrong: bool
+) -> None:
+    """Two replicas have the record, and min.insync.replicas is 3."""
+    pair = Pair(Replica(b"a", high_watermark=1, is_leader=True), Replica(b"a"))
+    path, value = node_of(TopicRecord("t", TOPIC_ID, (known,)))
+    pair.invariants.committed([Change(path, Node(value, 0))])
+    pair.one.broker.image.topics["t"] = Topic("t", TOPIC_ID, (heard,))
+    pair.look()
+    answer = ProduceResponsePartition(index=0, base_offset=0)
+    response = ProduceResponse(responses=[ProduceResponseTopic(topic_id=TOPIC_ID, partition_responses=[answer])])
+    if is_wrong:
+        with pytest.raises(Violation, match=r"have it, but min\.insync\.replicas is 3"):
+            pair.invariants.answered(1, ProduceRequest(acks=-1), response)
+    else:
+        pair.invariants.answered(1, ProduceRequest(acks=-1), response)
 
 
 TOPIC = TopicRecord("t", TOPIC_ID, ((1, 2, 3),))
