@@ -157,6 +157,12 @@ class ClassicGroup:
     def is_leader(self, member_id: str) -> bool:
         return self.leader is not None and self.leader == member_id
 
+    def topics_of(self, member_id: str) -> frozenset[str] | None:
+        """Return the topics that a member subscribes to, or None if its metadata cannot be decoded."""
+        if not self.uses_consumer_protocol:
+            return None
+        return subscribed_topics([self.members[member_id].metadata(self.protocol) or b""])
+
     def is_subscribed_to(self, topic: str) -> bool:
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 

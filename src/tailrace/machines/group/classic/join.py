@@ -118,7 +118,7 @@ def _join_static(change: ClassicChange, token: Token, caller: Caller, request: J
     # The client that used the instance id until now is fenced.
     change.reply_join(old_id, ErrorCode.FENCED_INSTANCE_ID, old_id)
     change.reply_sync(old_id, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
-    old_leader = group.leader
+    old_leader, old_topics = group.leader, group.topics_of(old_id)
     change.cancel_timer(SESSION, old_id)
     group.rename(old_id, new_id)
     group.update(new_id, _protocols(request), request.rebalance_timeout_ms, request.session_timeout_ms)
@@ -126,8 +126,13 @@ def _join_static(change: ClassicChange, token: Token, caller: Caller, request: J
     if group.state is PREPARING_REBALANCE:
         group.joining[new_id] = token
         complete_join_if_ready(change)
-    elif group.state is COMPLETING_REBALANCE or group.choose_protocol() != group.protocol:
-        # The leader may have put the old id into its assignments, or the group has to change its protocol.
+    elif (
+        group.state is COMPLETING_REBALANCE
+        or group.choose_protocol() != group.protocol
+        or group.topics_of(new_id) != old_topics
+    ):
+        # The leader may have put the old id into its assignments, or the group has to change its protocol, or the
+        # client subscribes to other topics, which Kafka leaves unassigned until the next rebalance (KAFKA-12759).
         group.joining[new_id] = token
         prepare_rebalance(change)
     else:

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.machines.group.script import Script, answered
 
 from tailrace.machines.group.classic.change import JOIN, RESTARTED_WAIT_MS_MIN
+from tailrace.protocol.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.group import JoinGroupResponse, JoinGroupResponseMember
 
@@ -69,6 +70,35 @@ def test_a_static_member_with_another_protocol_is_a_rebalance() -> None:
         answered(script.join("a", instance_id="i1", protocols=[("x", b"")])).error_code
         == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     )
+
+
+def subscription(topics: list[str], generation: int) -> bytes:
+    return encode_versioned(ConsumerProtocolSubscription(topics=topics, generation_id=generation))
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["remembered", "loaded"])
+def test_a_static_member_that_subscribes_to_other_topics_is_a_rebalance(restarts: bool) -> None:
+    """A pattern matched a new topic while the member was away. The member got its old assignment when it came back, and
+    its client saw no change after that: the new topic belonged to no member until the next rebalance.
+    """
+    script = Script()
+    script.join("a", instance_id="i1", protocols=[("range", subscription(["views"], -1))])
+    script.join("b", instance_id="i2", protocols=[("range", subscription(["views"], -1))])
+    script.pass_time(6_000)
+    assert (script.take("a").leader, script.take("b").leader) == ("i1-1", "i1-1")
+    script.sync_all(1, {"i1-1": "a", "i2-2": "b"})
+    if restarts:
+        script.restart()
+    # With the same topics it keeps its assignment, whatever else its metadata says.
+    back = answered(script.join("b", instance_id="i2", protocols=[("range", subscription(["views"], 1))]))
+    assert (back.generation_id, script.state()) == (1, "Stable")
+    wider = [("range", subscription(["views", "visits"], 1))]
+    assert script.join("b", instance_id="i2", protocols=wider) is None
+    assert script.heartbeat("i1-1", 1, "i1") is ErrorCode.REBALANCE_IN_PROGRESS
+    led = answered(script.join("a", "i1-1", instance_id="i1", protocols=[("range", subscription(["views"], 1))]))
+    assert (led.generation_id, led.leader, led.skip_assignment) == (2, "i1-1", False)
+    assert script.take("b").generation_id == 2
+    assert [member.metadata for member in led.members][1] == wider[0][1]
 
 
 def test_a_static_member_stays_when_it_is_late_and_goes_with_its_session() -> None:
