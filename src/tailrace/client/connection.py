@@ -129,9 +129,12 @@ class Connection:
         """Send a request and return its reply.
 
         If the reply does not come in time the connection is closed: the broker answers in order, so
-        later requests would not be answered either.
+        later requests would not be answered either. While a request may take longer than usual, such as a join
+        that waits for other members, the connection ends if the broker's machine does not answer for as long.
         """
         timeout_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
+        if timeout_ms > self._request_timeout_ms:
+            self._stream.watch_peer(self._request_timeout_ms)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await (await self.start(request, reply_type, version_max=version_max)).reply()

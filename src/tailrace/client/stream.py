@@ -19,6 +19,7 @@ from tailrace.protocol.primitive import Buffer
 _LENGTH = Struct(">i")
 _GOODBYE_S = 1.0
 _DISCARD = Struct("ii").pack(1, 0)  # linger for no time: the connection is reset
+_PROBE_COUNT = 3  # in the time in which the peer has to answer one
 _TLS_STARTS = (0x1503, 0x1603)  # the first bytes of an alert and of a handshake
 
 
@@ -39,6 +40,7 @@ class Stream(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._closed = asyncio.Event()
+        self._is_watched = False
 
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Write bytes to the socket, or buffer them."""
@@ -70,6 +72,22 @@ class Stream(asyncio.BufferedProtocol):
             with suppress(OSError):
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
         self._transport.abort()
+
+    def watch_peer(self, limit_ms: float) -> None:
+        """Have the operating system end the connection if the peer's does not answer for this time.
+
+        A machine that has lost power says nothing, and neither does a network that drops a connection. A client that
+        sends nothing more would wait for ever; keepalive probes make it learn of this.
+        """
+        if self._transport is None or self._is_watched or self._transport.is_closing():
+            return
+        self._is_watched = True
+        own = self._transport.get_extra_info("socket")
+        if own is None:
+            return
+        for level, option, value in _watching_options(limit_ms):
+            with suppress(OSError):
+                own.setsockopt(level, option, value)
 
     async def wait_writable(self) -> None:
         """Wait until the write buffer is small enough."""
@@ -129,6 +147,22 @@ class Stream(asyncio.BufferedProtocol):
     def _fail(self, message: str) -> None:
         self._on_lost(RemoteProtocolError(message))
         self.abort()
+
+
+def _watching_options(limit_ms: float) -> list[tuple[int, int, int]]:
+    """Return the socket options for probes, as far as this system has them."""
+    every_s = max(1, int(limit_ms / 1000 / _PROBE_COUNT))
+    idle_name = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"  # the latter is macOS's
+    # Probes are sent if nothing else is under way; TCP_USER_TIMEOUT limits how long that may wait to arrive, too.
+    wanted = {
+        idle_name: every_s,
+        "TCP_KEEPINTVL": every_s,
+        "TCP_KEEPCNT": _PROBE_COUNT,
+        "TCP_USER_TIMEOUT": max(1, int(limit_ms)),
+    }
+    known = {getattr(socket, name): value for name, value in wanted.items() if hasattr(socket, name)}
+    of_tcp = [(socket.IPPROTO_TCP, option, value) for option, value in known.items()]
+    return [*of_tcp, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 
 
 def _strange(length: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from tailrace.server.peer_state import PEER_STATE, PeerState
 from tailrace.sim.process import Process
+from tailrace.sim.socket import Probe, SimSocket
 
 Address = tuple[str, int]
 Buffer = bytes | bytearray | memoryview
@@ -52,18 +53,12 @@ class Wire(Protocol):
     def wait_open(self, source: str, target: str, action: Callable[[], None]) -> None: ...
 
 
-class SimSocket:
-    """The socket of a connection, as far as programs use it."""
-
-    def setsockopt(self, *option: object) -> None:
-        """Do nothing: there is no kernel."""
-
-
 class SimTransport(asyncio.Transport):
     """One end of a connection, as asyncio passes it to a protocol."""
 
     def __init__(self, wire: Wire, local: Address, remote: Address) -> None:
-        super().__init__({"peername": remote, "sockname": local, "socket": SimSocket(), PEER_STATE: self._look_at_peer})
+        own = SimSocket(self)
+        super().__init__({"peername": remote, "sockname": local, "socket": own, PEER_STATE: self._look_at_peer})
         self.local = local
         self.remote = remote
         self.process: Process | None = None
@@ -306,6 +301,25 @@ class SimTransport(asyncio.Transport):
         if is_held or not self._wire.is_open(self.local[0], self.remote[0]):
             return []
         return [piece for arrival_s, piece in self._outgoing if arrival_s <= now_s]
+
+    # --- probes of the kernel
+
+    def probe_peer(self) -> Probe:
+        """Ask the peer's kernel whether it has this connection; one that has not resets it."""
+        now_s, ends = self._wire.loop.time(), (self.local[0], self.remote[0])
+        is_held = max(self._held_until_s, self.peer._held_until_s) > now_s
+        if self._is_gone:
+            return Probe.OVER
+        if is_held or self._is_black_hole or not (self._wire.is_open(*ends) and self._wire.is_open(*ends[::-1])):
+            return Probe.UNANSWERED
+        if not self.peer._is_gone or self.peer._outgoing:
+            return Probe.ANSWERED
+        self._wire.carry(self.remote[0], self.local[0], self._on_reset)
+        return Probe.OVER
+
+    def time_out(self) -> None:
+        """End this side because the peer has not answered for too long."""
+        self._soon(self._lose, TimeoutError(110, "Connection timed out"))
 
     # --- the end of a connection
 

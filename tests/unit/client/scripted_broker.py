@@ -31,7 +31,7 @@ async def answer_versions(header: RequestHeader, writer: asyncio.StreamWriter) -
 
 
 @asynccontextmanager
-async def scripted_broker(*answers: Answer) -> AsyncIterator[Address]:
+async def scripted_broker(*answers: Answer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[Address]:
     """Listen, and treat the requests of each connection by these in turn; the last one is for all that follow."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,9 +48,9 @@ async def scripted_broker(*answers: Answer) -> AsyncIterator[Address]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, host, port)
     try:
-        yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+        yield Address(host, server.sockets[0].getsockname()[1])
     finally:
         server.close()
         await server.wait_closed()

@@ -1,12 +1,16 @@
 """One connection, against peers that behave well, badly and not at all."""
 
 import asyncio
+import os
+import socket
 import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.unit.client.scripted_broker import Answer, answer_versions, frame, scripted_broker
+from tests.unit.sim.scene import play, running_loop
 
+from tailrace.base.event_loop import new_event_loop
 from tailrace.client.address import Address
 from tailrace.client.connection import Connection
 from tailrace.client.error import BrokerUnavailable, RequestTimeout
@@ -16,6 +20,9 @@ from tailrace.protocol.messages.api_versions import ApiVersionsResponse, ApiVers
 from tailrace.protocol.messages.cluster import DescribeClusterRequest
 from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tailrace.sim.process import Life, Process
+
+linux = pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has all options")
 
 
 async def ask(connection: Connection, timeout_ms: float | None = None) -> MetadataResponse:
@@ -129,6 +136,63 @@ def test_a_request_that_is_not_answered_takes_the_connection_with_it() -> None:
             await ask(connection)
 
     with_peer(check, answer_versions, silence)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop])
+@linux
+def test_a_long_wait_is_watched_by_the_operating_system(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """A broker's machine lost power after it had read a JoinGroup request, and was back soon. The member had nothing
+    more to send, so it never learned of it, and waited for max.poll.interval.ms and five seconds.
+    """
+    options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+
+    async def check() -> None:
+        async with scripted_broker(answer_versions, answer_metadata) as address:
+            connection = await Connection.open(address, request_timeout_ms=30_000)
+            transport = connection._stream._transport
+            assert transport is not None
+            with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as own:
+                await ask(connection)
+                assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+                await ask(connection, timeout_ms=305_000)
+                assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                assert [own.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [10, 10, 3, 30_000]
+            await connection.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(check())
+
+
+@linux
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_long_wait_ends_if_the_machine_of_the_broker_is_gone(is_back: bool) -> None:
+    async def scene() -> None:
+        broker, client = Process("broker", "south"), Process("client", "north")
+        reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def serve() -> None:
+            async with scripted_broker(answer_versions, read, host="south", port=9):
+                await asyncio.Event().wait()
+
+        async def read(_header: RequestHeader, _writer: asyncio.StreamWriter) -> None:
+            reads.set_result(None)
+
+        async def wait() -> None:
+            connection = await Connection.open(Address("south", 9), request_timeout_ms=3_000)
+            await ask(connection, timeout_ms=305_000)
+
+        broker.spawn(serve())
+        waiting = client.spawn(wait())
+        await reads
+        broker.life = Life.DEAD
+        running_loop().network.power_off("south")
+        if is_back:
+            running_loop().network.power_on("south")
+        with pytest.raises(BrokerUnavailable, match="reset" if is_back else "timed out"):
+            async with asyncio.timeout(5):
+                await waiting
+
+    play(scene())
 
 
 def test_a_connection_that_is_given_up_is_reset() -> None:

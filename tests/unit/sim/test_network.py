@@ -1,6 +1,7 @@
 """Connections between simulated hosts: what arrives, what waits, and who is told when one end is gone."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -127,6 +128,71 @@ def test_the_peer_of_a_host_without_power_learns_it_only_when_it_talks_to_it_aga
         assert pair.here.happened == []
         pair.network.power_on("south")
         assert isinstance(await pair.here.lost, ConnectionResetError)
+
+    play(scene())
+
+
+linux = pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has all options")
+
+
+def probe_peer(end: Echo, *, every_s: int, limit_s: float) -> None:
+    own = end.transport.get_extra_info("socket")
+    own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, every_s)
+    own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+@linux
+def test_probes_find_out_that_a_host_was_without_power() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        probe_peer(pair.here, every_s=10, limit_s=30)
+        await asyncio.sleep(600)
+        assert pair.here.happened == []
+        pair.server.life = Life.DEAD
+        pair.network.power_off("south")
+        pair.network.power_on("south")
+        async with asyncio.timeout(11):
+            assert isinstance(await pair.here.lost, ConnectionResetError)
+
+    play(scene())
+
+
+@linux
+@pytest.mark.parametrize("fault", ["off", "silent", "cut", "held"])
+def test_probes_end_a_connection_that_is_not_answered(fault: str) -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        probe_peer(pair.here, every_s=10, limit_s=30)
+        match fault:
+            case "off":
+                pair.network.power_off("south")
+            case "silent":
+                pair.there.transport.swallow()
+            case "cut":
+                pair.network.cut("south", "north")
+            case "held":
+                pair.here.transport.hold(100)
+        began_s = asyncio.get_running_loop().time()
+        async with asyncio.timeout(100):
+            error = await pair.here.lost
+        assert type(error) is TimeoutError
+        assert 30 <= asyncio.get_running_loop().time() - began_s <= 41
+
+    play(scene())
+
+
+@linux
+def test_probes_survive_a_short_cut() -> None:
+    async def scene() -> None:
+        pair = await Pair().connect()
+        probe_peer(pair.here, every_s=10, limit_s=30)
+        for _ in range(5):
+            pair.network.cut("south", "north")
+            await asyncio.sleep(15)
+            pair.network.mend("south", "north")
+            await asyncio.sleep(15)
+        assert pair.here.happened == []
 
     play(scene())
 
