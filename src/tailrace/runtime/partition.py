@@ -364,6 +364,9 @@ class Partition:
         self._check_following()
         if is_full:
             self.log.truncate_fully(offset)
+            if offset > self.high_watermark:
+                # The leader's log starts there: it has deleted the records below, so they were committed.
+                self.advance_high_watermark(offset, 0)
         else:
             self.log.truncate_to(offset)
         if self.log.log_end_offset < self.high_watermark:

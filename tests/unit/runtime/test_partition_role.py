@@ -75,10 +75,10 @@ class Bench:
         assert end is not None
         return end
 
-    def fetch(self, broker_id: int, offset: int, *, broker_epoch: int | None = None) -> None:
+    def fetch(self, broker_id: int, offset: int, *, broker_epoch: int | None = None, start_offset: int = 0) -> None:
         leadership = self.partition.leadership
         assert leadership is not None
-        leadership.on_fetch(broker_id, broker_id * 10 if broker_epoch is None else broker_epoch, offset, 0)
+        leadership.on_fetch(broker_id, broker_id * 10 if broker_epoch is None else broker_epoch, offset, start_offset)
 
     def refusal(self) -> ErrorCode:
         with pytest.raises(ApiError) as caught:
@@ -338,6 +338,28 @@ def test_cutting_what_was_committed_is_told(caplog: pytest.LogCaptureFixture) ->
     )
     follower.partition.truncate_to(7, is_full=True)
     assert follower.partition.log.log_start_offset == 7
+
+
+def test_a_replica_that_begins_again_at_the_log_start_of_its_leader_knows_that_what_was_before_is_committed() -> None:
+    """Its high watermark stayed below its log start. Then it was elected, and its follower was out of the ISR for a
+    while: below min.insync.replicas the high watermark stays, the follower may not delete what is not committed, and
+    as long as it had records that its leader had deleted, it could not join the ISR. So it never did."""
+    bench, follower = Bench(min_insync_replicas="2"), Bench(high_watermark=1)
+    bench.follow(0)
+    bench.partition.truncate_to(3, is_full=True)
+    assert bench.partition.high_watermark == bench.partition.log.log_start_offset == 3
+    source = Bench()
+    source.lead(isr=(1,))
+    source.append(b"a")
+    source.append(b"b")
+    source.append(b"c")
+    follower.follow(1)
+    follower.partition.append_replicated(_bytes_of(source), 0)
+    bench.lead(1, isr=(1,), elr=(2,))
+    follower.partition.learn(bench.partition.high_watermark, bench.partition.log.log_start_offset)
+    assert follower.partition.log.log_start_offset == 3
+    bench.fetch(2, 3, start_offset=follower.partition.log.log_start_offset)
+    assert bench.desk.proposed == [(1, 2)]
 
 
 def test_a_checkpoint_below_the_log_start_is_out_of_date() -> None:

@@ -248,6 +248,20 @@ def policies_stay() -> Iterator[None]:
 
 
 @contextmanager
+def high_watermarks_stay_behind() -> Iterator[None]:
+    """A follower that begins again at the start of its leader's log keeps its high watermark below."""
+    truncate_to = Partition.truncate_to
+
+    def truncate(partition: Partition, offset: int, *, is_full: bool = False) -> None:
+        before = partition.high_watermark
+        truncate_to(partition, offset, is_full=is_full)
+        partition.high_watermark = min(before, partition.high_watermark)
+
+    with patch.object(Partition, "truncate_to", truncate):
+        yield
+
+
+@contextmanager
 def _nothing() -> Iterator[None]:
     yield
 
@@ -268,6 +282,7 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "retention ignores the policy": retention_ignores_the_policy,
     "compaction ignores the policy": compaction_ignores_the_policy,
     "policies stay": policies_stay,
+    "high watermarks stay behind": high_watermarks_stay_behind,
 }
 
 FOUND = {
@@ -286,5 +301,6 @@ FOUND = {
     "retention ignores the policy": frozenset({"uncalled-care"}),
     "compaction ignores the policy": frozenset({"uncalled-care"}),
     "policies stay": frozenset({"lost-config"}),
+    "high watermarks stay behind": frozenset({"but its log begins at"}),
 }
 """The first words of the problems that each of them causes."""

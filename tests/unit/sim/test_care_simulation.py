@@ -7,7 +7,12 @@ from tailrace.sim.cluster import ClusterSimulation
 from tailrace.sim.simulate import report
 
 SEEDS = (5, 7, 10)
-RARE = ("followers serve everything", "new leaders begin earlier", "logs begin with batches")
+RARE = (
+    "followers serve everything",
+    "new leaders begin earlier",
+    "logs begin with batches",
+    "high watermarks stay behind",
+)
 """These need dozens of seeds; `make simulate-ablations` finds them."""
 
 LATE = ("tombstones go at once", "one segment more is deleted", "last batch is swept")

@@ -122,6 +122,14 @@ def test_a_high_watermark_that_goes_back() -> None:
         pair.look()
 
 
+def test_a_log_that_begins_above_its_high_watermark() -> None:
+    """Only committed records are deleted. A replica that forgot it waited for ever after its election."""
+    pair = Pair(Replica(b"a", b"b", high_watermark=1), Replica())
+    pair.one.replica.log_start_offset = 2
+    with pytest.raises(Violation, match="its high watermark is 1, but its log begins at 2"):
+        pair.look()
+
+
 def test_replicas_that_differ_below_their_high_watermarks() -> None:
     pair = Pair(Replica(b"a", high_watermark=1), Replica(b"b", high_watermark=1))
     with pytest.raises(Violation, match="the batch at offset 0 differs from the committed one"):
