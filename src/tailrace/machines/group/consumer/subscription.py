@@ -114,8 +114,8 @@ def _is_refresh_due(change: Change, regex_count: int, is_new: bool) -> bool:
     if group.regex_refresh_pending or not regex_count:
         return False
     last = next(iter(group.resolved.values()), None)
-    if last is None:
-        return True
+    if last is None or last.timestamp_ms > change.now_ms:
+        return True  # a time in the future, and the version that belongs to it, are by another broker's clock
     if change.now_ms <= last.timestamp_ms + REGEX_REFRESH_WAIT_MS_MIN:
         return False
     return (

@@ -45,9 +45,12 @@ def _check_targets(change: Change, spec: GroupSpec, targets: dict[str, Assignmen
 
 
 def _is_too_soon(change: Change) -> bool:
-    """Return whether the last targets are newer than the assignment interval (KIP-1263)."""
+    """Return whether the last targets are newer than the assignment interval (KIP-1263).
+
+    A time in the future comes from another coordinator, whose clock was ahead, and says nothing here.
+    """
     computed_ms, interval_ms = change.group.assignment_timestamp_ms, change.setting.assignment_interval_ms
-    return bool(computed_ms and interval_ms) and change.now_ms < computed_ms + interval_ms
+    return bool(computed_ms and interval_ms) and computed_ms <= change.now_ms < computed_ms + interval_ms
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:

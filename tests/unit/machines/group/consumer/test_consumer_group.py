@@ -202,6 +202,21 @@ def test_a_new_target_waits_for_the_assignment_interval(script: Script) -> None:
     ]
 
 
+def test_a_target_that_a_clock_ahead_has_dated_does_not_hold_up_the_next_one() -> None:
+    """The clock of the coordinator before was an hour ahead. For that hour the group had no new target, and nobody read
+    the partitions of a member that had died."""
+    script = Script(foo=4)
+    script.join("a", "foo")
+    script.wait(1_000)
+    assert script.join("b", "foo") == "b@3 -"
+    script.now_ms -= 3_600_000
+    script.restart()
+    assert script.wait(30_000) == []
+    assert script.beat("b", 3) == "b@3"
+    assert "epoch 4" in script.wait(15_000)
+    assert script.beat("b", 3) == "b@4 foo:0,1,2,3"
+
+
 def test_topics_that_grow_come_or_go_move_the_group_on(script: Script) -> None:
     script.join("a", "foo", "new")
     script.wait(1_000)
@@ -312,6 +327,21 @@ def test_a_regular_expression_finds_topics_that_come_later(script: Script) -> No
     script.join("a", names=None, regex="foo.*")
     script.wait(11_000)
     assert script.beat("a", 1) == "a@2 foo:0,1,2,3"
+    script.make_topic("foobar", 1)
+    script.wait(1_000)
+    assert script.beat("a", 2) == "a@2"
+    assert script.wait(1_000) == ["regex foo.* foo,foobar", "epoch 3"]
+    assert script.beat("a", 2) == "a@3 foo:0,1,2,3 foobar:0"
+
+
+def test_a_regular_expression_finds_topics_although_a_clock_ahead_has_dated_the_last_search() -> None:
+    """The clock of the coordinator before was an hour ahead, and for that hour nothing looked for new topics."""
+    script = Script(foo=4)
+    script.join("a", names=None, regex="foo.*")
+    script.wait(11_000)
+    assert script.beat("a", 1) == "a@2 foo:0,1,2,3"
+    script.now_ms -= 3_600_000
+    script.restart()
     script.make_topic("foobar", 1)
     script.wait(1_000)
     assert script.beat("a", 2) == "a@2"
