@@ -166,14 +166,15 @@ class GroupWorkload:
         """Wait until each partition has one owner in each group; return what is wrong if that takes too long."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        while wrong := list(self._find_wrong()):
+        while wrong := list(self.find_wrong()):
             if loop.time() - began_s > _CONVERGED_S:
                 return [f"unconverged: {_CONVERGED_S:g} s after all faults were healed {'; '.join(wrong)}"]
             await asyncio.sleep(_LOOK_S)
         self.world.note(f"the groups have converged after {loop.time() - began_s:.1f} s")
         return []
 
-    def _find_wrong(self) -> Iterator[str]:
+    def find_wrong(self) -> Iterator[str]:
+        """Yield the partitions that no member of a group has, or several."""
         replicas = [replica for broker in self.world.brokers for replica in broker.replicas()]
         known = {TopicPartition(replica.topic, replica.index) for replica in replicas}
         for group in sorted({member.group for member in self.groups.members}):

@@ -4,9 +4,10 @@ import asyncio
 import errno
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from tailrace.client.setting import SettingValue
@@ -20,7 +21,7 @@ from tailrace.sim.group_watch import GroupWatch
 from tailrace.sim.group_workload import GroupWorkload, plain_group, with_automatic_members
 from tailrace.sim.history import History
 from tailrace.sim.live_topic_workload import LiveTopicWorkload
-from tailrace.sim.loop import START_S
+from tailrace.sim.loop import START_S, Stuck
 from tailrace.sim.record_workload import RecordWorkload, Shape
 from tailrace.sim.workload import Workload
 from tailrace.sim.world import ACKNOWLEDGED, World
@@ -95,6 +96,8 @@ class Simulation:
         self.is_calm = self.random.random() < 0.1
         self.shape = self.choose_shape()
         self.problems: list[str] = []
+        self.find_awaited: Callable[[], Iterable[str]] = lambda: ["the end of the faults"]
+        """Returns what the simulation waits for at present."""
 
     # --- choices of the seed
 
@@ -209,20 +212,28 @@ class Simulation:
         await asyncio.sleep(self.settle_s)
         try:
             async with asyncio.timeout(_ENDING_S):
+                self.find_awaited = lambda: ["acknowledgements"]
                 await self._work_goes_on()
                 for workload in workloads:
                     if isinstance(workload, GroupWorkload):
+                        self.find_awaited = workload.find_wrong
                         self.problems += await workload.converge()
                 world.is_ending = True
+                self.find_awaited = self._find_running
                 await asyncio.gather(*(client.task for client in world.clients))
                 world.note("drain")
                 for workload in workloads:
+                    self.find_awaited = partial(_name_drain, workload)
                     await workload.drain()
         except TimeoutError:
-            waiting = [client.process.name for client in world.clients if not client.task.done()]
-            self.problems.append(f"not finished {_ENDING_S:g} s after all faults were healed; waiting for {waiting}")
+            waiting = "; ".join(self.find_awaited())
+            self.problems.append(f"not finished {_ENDING_S:g} s after all faults were healed; waiting for: {waiting}")
         else:
+            self.find_awaited = lambda: ["the checks at the end"]
             await self.end()
+
+    def _find_running(self) -> list[str]:
+        return [client.process.name for client in self.world.clients if not client.task.done()]
 
     async def _work_goes_on(self) -> None:
         """Wait until more records have been acknowledged after healing."""
@@ -250,7 +261,8 @@ class Simulation:
                 world.loop.limit_s = START_S + self.for_s + 2 * _ENDING_S
                 world.loop.run_until_complete(self.main())
             except Exception as error:
-                self.problems.append(f"the simulation ended with {error!r}")
+                waiting = f", waiting for: {'; '.join(self.find_awaited())}" if isinstance(error, Stuck) else ""
+                self.problems.append(f"the simulation ended with {error!r}{waiting}")
             finally:
                 # Programs that still run now are ended without an event loop, and may log that their cleanup fails.
                 complained = list(complaints.found)
@@ -268,6 +280,10 @@ class Simulation:
             world.recorder.events,
             world.counts,
         )
+
+
+def _name_drain(workload: Workload) -> list[str]:
+    return [f"the drain of {type(workload).__name__}"]
 
 
 @contextmanager

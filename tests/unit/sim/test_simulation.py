@@ -7,6 +7,7 @@ import pytest
 from tests.unit.sim.admin_ablation import ABLATIONS, FOUND
 
 from tailrace.runtime.append import Appender
+from tailrace.sim import loop
 from tailrace.sim.simulate import main, report
 from tailrace.sim.simulation import Simulation
 
@@ -69,6 +70,14 @@ def test_errors_are_problems_unless_they_come_from_ending_the_simulation() -> No
     """Programs that still ran at the end were ended without an event loop, and what they logged failed the seed."""
     assert Careless(1).run().problems == []
     assert TwiceCareless(1).run().problems == ["a program failed: RuntimeError('early')"]
+
+
+def test_a_simulation_that_takes_too_long_says_what_it_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group without an owner for its partitions looked like too many steps of a producer."""
+    monkeypatch.setattr(loop, "_STEPS_MAX", 500)
+    problems = Simulation(1, for_s=FOR_S).run().problems
+    assert any("more than 500 steps" in problem for problem in problems)
+    assert any(problem.endswith("waiting for: the end of the faults") for problem in problems)
 
 
 def test_a_broker_that_acknowledges_before_it_syncs_is_caught(
