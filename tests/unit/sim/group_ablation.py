@@ -10,8 +10,6 @@ from tailrace.client.group.classic_message import Lead
 from tailrace.client.group.classic_protocol import ClassicMember
 from tailrace.client.group.group import Group
 from tailrace.machines.group.classic.group import ClassicGroup
-from tailrace.machines.group.consumer import target
-from tailrace.machines.group.consumer.change import Change
 from tailrace.machines.group.consumer.group import ConsumerGroup
 from tailrace.machines.group.coordinator import GroupCoordinator
 from tailrace.machines.group.decision import Decision
@@ -114,17 +112,6 @@ def sessions_never_end() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def clocks_ahead_hold_up_targets() -> Iterator[None]:
-    """A coordinator takes the time of another one's clock for its own, even if that is in the future."""
-
-    def is_too_soon(change: Change) -> bool:
-        return change.now_ms < change.group.assignment_timestamp_ms + change.setting.assignment_interval_ms
-
-    with patch.object(target, "_is_too_soon", is_too_soon):
-        yield
-
-
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "old members may commit": old_members_may_commit,
     "partitions are assigned twice": partitions_are_assigned_twice,
@@ -135,7 +122,6 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "members do not look": members_do_not_look,
     "automatic commits run ahead": automatic_commits_run_ahead,
     "sessions never end": sessions_never_end,
-    "clocks ahead hold up targets": clocks_ahead_hold_up_targets,
 }
 
 FOUND = {
@@ -148,6 +134,5 @@ FOUND = {
     "members do not look": {"offset went back", "group-offset-regression"},
     "automatic commits run ahead": {"commit-ahead"},
     "sessions never end": {"unconverged"},
-    "clocks ahead hold up targets": {"unconverged"},
 }
 """What a simulation without the safeguard finds, among others."""
