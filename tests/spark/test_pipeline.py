@@ -262,7 +262,7 @@ def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
     source, sink = new_topic(2), new_topic()
     path = tmp_path / "pipe.py"
     path.write_text(COMMAND.format(source, sink))
-    send(broker, source, *({"n": n} for n in range(2_000)))
+    send(broker, source, *({"n": n} for n in range(20_000)))
     with command(broker, path, "--master", "local[2]") as process:
         wait_until(lambda: process.poll() is not None or len(values(broker, sink)) >= 50, timeout_s=300)
         process.send_signal(signal.SIGTERM)
@@ -270,15 +270,15 @@ def test_a_pipeline_stopped_in_the_middle_goes_on_and_loses_nothing(
         assert process.returncode == 0, err
     assert "tailrace: stopping on SIGTERM" in err
     assert "flow copied stopped" in out
-    assert len({row["n"] for row in values(broker, sink)}) < 2_000
-    send(broker, source, *({"n": n} for n in range(2_000, 2_100)))
+    assert len({row["n"] for row in values(broker, sink)}) < 20_000
+    send(broker, source, *({"n": n} for n in range(20_000, 20_100)))
     path.write_text(COMMAND.format(source, sink).replace('"maxOffsetsPerTrigger": 50', '"maxOffsetsPerTrigger": 5000'))
     assert {tally.state for tally in run_file(path).tallies.values()} == {"finished"}
     written = Counter(row["n"] for row in values(broker, sink))
-    assert written.keys() == set(range(2_100))
+    assert written.keys() == set(range(20_100))
     # At least once into topics: only the batch that was running when it was stopped may be there twice.
     assert max(written.values()) <= 2
     assert sum(count - 1 for count in written.values()) <= 51
     _, rows = read_parquet(tmp_path / "squares")
-    assert sorted(rows.column("n").to_pylist()) == list(range(2_100))
+    assert sorted(rows.column("n").to_pylist()) == list(range(20_100))
     assert (tmp_path / ".tailrace" / "checkpoints" / "pipe" / "copied" / "commits").is_dir()
