@@ -42,6 +42,17 @@ with warnings.catch_warnings():
         importlib.import_module(f"kafka.protocol.{part}")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Undo what the tests of a file and its fixtures have done to the levels of our loggers."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        for name, logger in logging.root.manager.loggerDict.items():
+            if isinstance(logger, logging.Logger) and name.partition(".")[0] == "tailrace" and logger.level:
+                logger.setLevel(logging.NOTSET)
+    return result
+
+
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
     """Undo what a command of a server that a test ran in this process has done to logging."""
