@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace.spark.connector.batch_plan import is_other
 from tailrace.spark.error import ConnectorError, PipelineError
 
 if TYPE_CHECKING:
@@ -27,22 +28,29 @@ def read_query_id(checkpoint: Path) -> str:
         raise PipelineError(f"the checkpoint file {path} cannot be read: {error}") from None
 
 
-def is_repeated(last: int | None, batch_id: int, flow: str, sink: object) -> bool:
+def is_repeated(
+    last: int | None, batch_id: int, flow: str, sink: object, noted: str | None = None, plan: str | None = None
+) -> bool:
     """Return whether a sink that has the batches of a query up to `last` has this one.
 
-    Spark repeats only the last batch. Raises `ConnectorError` if the sink has later ones: then an older copy of the
-    checkpoint was put back, or the disk has lost the newest files. Batches of the same number have other rows now, and
-    would be left out.
+    `noted` is the fingerprint that the sink has of its last batch, and `plan` that of this one. Spark repeats only the
+    last batch, as it was planned. Raises `ConnectorError` if the sink has later ones, or another one of this number:
+    then an older copy of the checkpoint was put back, or the disk has lost the newest files. Batches of the same number
+    have other rows now, and would be left out.
     """
     if last is None or last < batch_id:
         return False
     if last > batch_id:
-        raise ConnectorError(
-            f"the checkpoint of flow {flow} is older than what it has written: it goes on with batch {batch_id}, "
-            f"and {sink} has batch {last}. The next batches would be left out although their rows are others: put the "
-            "newer checkpoint back, or reset the flow, which writes all rows again"
-        )
-    return True
+        there = f"it goes on with batch {batch_id}, and {sink} has batch {last}"
+    elif is_other(noted, plan):
+        there = f"it has planned batch {batch_id} anew, and {sink} has another batch {batch_id}"
+    else:
+        return True
+    raise ConnectorError(
+        f"the checkpoint of flow {flow} is older than what it has written: {there}. The next batches would "
+        "be left out although their rows are others: put the newer checkpoint back, or reset the flow, which writes "
+        "all rows again"
+    )
 
 
 def compute_only(batch: "DataFrame") -> None:

@@ -1,0 +1,65 @@
+"""The fingerprints of batches, from the files of a checkpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from tailrace.spark.connector.batch_plan import is_other, read_plan
+
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}'
+
+
+def plan(checkpoint: Path, batch_id: int, *ends: str, metadata: str = METADATA) -> str | None:
+    """The fingerprint of a batch that ends there."""
+    path = checkpoint / "offsets" / str(batch_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["v1", metadata, *ends]))
+    return read_plan(checkpoint, batch_id)
+
+
+def log_files(checkpoint: Path, source: int, name: str, *files: str) -> None:
+    path = checkpoint / "sources" / str(source) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["v1", *files]))
+
+
+def test_a_repeated_batch_has_the_same_plan(tmp_path: Path) -> None:
+    first = plan(tmp_path, 7, '{"orders":{"0":5}}', "-")
+    assert first is not None
+    assert first.startswith("7:")
+    assert read_plan(tmp_path, 7) == first
+    assert plan(tmp_path, 7, '{"orders":{"0":5}}', "-", metadata=METADATA.replace("17", "18")) == first
+    assert not is_other(first, first)
+
+
+def test_a_batch_that_ends_elsewhere_has_another_plan(tmp_path: Path) -> None:
+    first = plan(tmp_path, 7, '{"orders":{"0":5}}', "-")
+    for ends in (('{"orders":{"0":6}}', "-"), ("-", '{"orders":{"0":5}}'), ('{"orders":{"0":5}}', '{"a":{"0":1}}')):
+        assert is_other(first, plan(tmp_path, 7, *ends))
+
+
+def test_a_batch_of_other_files_has_another_plan(tmp_path: Path) -> None:
+    """Spark's file source only counts its batches."""
+    ends = '{"orders":{"0":5}}', '{"logOffset":9}'
+    log_files(tmp_path, 1, "9.compact", "a", "b")
+    first = plan(tmp_path, 7, *ends)
+    assert first == read_plan(tmp_path, 7) is not None
+    log_files(tmp_path, 1, "9.compact", "a", "c")
+    assert is_other(first, plan(tmp_path, 7, *ends))
+    log_files(tmp_path, 1, "3", "a")
+    assert is_other(plan(tmp_path, 7, "-", '{"logOffset":3}'), plan(tmp_path, 7, "-", '{"logOffset":9}'))
+    assert plan(tmp_path, 7, '{"logOffset":-1}') is not None
+
+
+def test_a_plan_that_is_not_known_is_no_other_one(tmp_path: Path) -> None:
+    first = plan(tmp_path, 7, "-")
+    assert read_plan(None, 7) is read_plan(tmp_path, 8) is None
+    assert plan(tmp_path, 7, '{"logOffset":4}') is None, "Spark has deleted the log"
+    for noted, new in ((None, first), ("", first), (first, None)):
+        assert not is_other(noted, new)
+
+
+@pytest.mark.parametrize("number", [6, 70, 77])
+def test_the_plan_of_another_batch_says_nothing(tmp_path: Path, number: int) -> None:
+    """An earlier version notes the number of its batch, and leaves the plan of the last one."""
+    assert not is_other(plan(tmp_path, number, "a"), plan(tmp_path, 7, "b"))
