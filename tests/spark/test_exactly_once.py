@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,6 +125,37 @@ def test_what_is_not_decided_is_seen_by_nobody(
     assert committed(broker, sink) == []
     run_to_end(lambda: start(frame, broker, tmp_path, sink))
     assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(100))
+    assert open_transactions(broker, sink) == []
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_is_older_by_one_batch_is_noticed(
+    broker: Broker, new_topic: Callable[..., str], read_stream: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """Spark planned the batch anew, with the rows that had come since; it was taken for a repetition and left out."""
+    source, sink = new_topic(2), new_topic(2)
+    frame = read_stream(subscribe=source, startingOffsets="earliest").select("key", "value")
+    used, copy, newer = (tmp_path / name for name in ("used", "copy", "newer"))
+
+    def run(count: int) -> None:
+        broker.produce(source, ((b"%d" % number, b"%d" % number) for number in range(count - 100, count)))
+        run_to_end(lambda: start(frame, broker, used, sink))
+
+    run(100)
+    shutil.copytree(used, copy)
+    run(200)
+    used.rename(newer)
+    shutil.copytree(copy, used)
+    with pytest.raises(Exception, match=r"is older .* planned batch 1 of .* anew, and another batch 1 is there"):
+        run(300)
+    assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(200))
+
+    shutil.rmtree(used)
+    newer.rename(used)
+    for end in (used / "commits").glob("*1*"):  # the batch is repeated, and the next one is planned
+        end.unlink()
+    run_to_end(lambda: start(frame, broker, used, sink))
+    assert Counter(committed(broker, sink)) == Counter(b"%d" % number for number in range(300))
     assert open_transactions(broker, sink) == []
 
 

@@ -22,6 +22,7 @@ from typing import Self
 
 from tailrace.base.limits import SPARK_DECISION_BYTES_MAX
 from tailrace.client.transaction.state import PreparedTransaction
+from tailrace.spark.connector.batch_plan import is_other
 from tailrace.spark.decision_record import decode_record, encode_record, read_transactions
 from tailrace.spark.error import WriteError
 
@@ -33,10 +34,13 @@ class Decision:
     batch_id: int
     run_id: str
     transactions: tuple[PreparedTransaction, ...]
+    plan: str | None = None
+    """The fingerprint of the batch; decisions of earlier versions have none."""
 
     def encode(self) -> bytes:
         """Return the value of the decision's record; the key is the sink's name."""
-        return encode_record(batch=self.batch_id, run=self.run_id, transactions=self.transactions)
+        plan = {} if self.plan is None else {"plan": self.plan}
+        return encode_record(batch=self.batch_id, run=self.run_id, transactions=self.transactions, **plan)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -44,7 +48,9 @@ class Decision:
         return decode_record(
             value,
             "decision",
-            lambda fields: cls(int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"])),
+            lambda fields: cls(
+                int(fields["batch"]), str(fields["run"]), read_transactions(fields["transactions"]), fields.get("plan")
+            ),
         )
 
 
@@ -72,6 +78,8 @@ class Offer:
     transactions: tuple[PreparedTransaction, ...]
     had_failures: bool = False
     is_complete: bool = True
+    plan: str | None = None
+    """The fingerprint of the batch, if its checkpoint is in a folder of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +94,44 @@ class Plan:
 def plan_commit(found: Decision | None, offer: Offer) -> Plan:
     """Decide about a written batch, given the newest decision of its sink.
 
-    Spark repeats only the last batch. If there is a decision for a later one, an older copy of the checkpoint was put
-    back, or the disk has lost its newest files; raises `WriteError` then.
+    Spark repeats only the last batch, as it was planned. If there is a decision for a later one, or for another one of
+    the same number, an older copy of the checkpoint was put back, or the disk has lost its newest files; raises
+    `WriteError` then.
     """
     if found is not None and (found.batch_id, found.run_id) == (offer.batch_id, offer.run_id) and offer.transactions:
         # A batch is repeated only in another run, so this is a second write, which would be dropped silently.
         raise WriteError(
             f"batch {offer.batch_id} was already written to this topic: write to a topic once in each micro-batch"
         )
-    if found is not None and found.batch_id > offer.batch_id and offer.transactions:
-        raise WriteError(
-            f"the checkpoint of the query is older than what it has written: it goes on with batch {offer.batch_id} of "
-            f"{offer.sink}, and batch {found.batch_id} is in the topic. The next batches would be left out although "
-            "their rows are others: put the newer checkpoint back, or start with a new one, which writes all rows again"
-        )
+    _check_is_newest(found, offer)
     if found is None or found.batch_id < offer.batch_id:
-        decision = Decision(offer.batch_id, offer.run_id, offer.transactions) if offer.transactions else None
-        return Plan(decision, offer.transactions, ())
+        decision = Decision(offer.batch_id, offer.run_id, offer.transactions, offer.plan)
+        return Plan(decision if offer.transactions else None, offer.transactions, ())
     abort = _without(offer.transactions, found.transactions)
     if found.batch_id > offer.batch_id:
         return Plan(None, (), abort)  # without rows, nothing is left out
     # Written again for this run, to tell a second write in the batch from a repeated batch.
-    decision = Decision(found.batch_id, offer.run_id, found.transactions) if offer.transactions else None
-    return Plan(decision, found.transactions, abort)
+    decision = Decision(found.batch_id, offer.run_id, found.transactions, offer.plan or found.plan)
+    return Plan(decision if offer.transactions else None, found.transactions, abort)
+
+
+def _check_is_newest(found: Decision | None, offer: Offer) -> None:
+    """Raise `WriteError` if the topic has a later batch with rows than this one, or another one of its number."""
+    if found is None:
+        return
+    if found.batch_id > offer.batch_id and offer.transactions:
+        there = f"it goes on with batch {offer.batch_id} of {offer.sink}, and batch {found.batch_id} is in the topic"
+    elif is_other(found.plan, offer.plan):
+        there = (
+            f"it has planned batch {offer.batch_id} of {offer.sink} anew, and another batch {found.batch_id} is there"
+        )
+    else:
+        return
+    raise WriteError(
+        f"the checkpoint of the query is older than what it has written: {there}. The next batches would be left out "
+        "although their rows are others: put the newer checkpoint back, or start with a new one, which writes all rows "
+        "again"
+    )
 
 
 def _without(

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from tailrace.client.transaction.state import PreparedTransaction
 from tailrace.spark.batch_end import Desk, abort_batch, commit_batch
+from tailrace.spark.connector.batch_plan import read_plan
 from tailrace.spark.connector.durable import sync_batch
 from tailrace.spark.decision import Offer
 from tailrace.spark.option import SinkOptions
@@ -105,7 +106,8 @@ class MicroBatch:
         is_complete = len(found) == len(messages)
         had_failures = not is_complete or any(message.place.attempt > 0 for message in found)
         sink = sink_name(place.query_id, self._options.topic)
-        return Offer(sink, place.run_id, place.batch_id, transactions, had_failures, is_complete)
+        plan = read_plan(self._options.checkpoint, place.batch_id)
+        return Offer(sink, place.run_id, place.batch_id, transactions, had_failures, is_complete, plan)
 
 
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):

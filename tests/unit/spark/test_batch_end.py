@@ -144,6 +144,25 @@ def test_a_checkpoint_that_was_put_back_is_an_error() -> None:
     commit_batch(ModelDesk(brokers), Offer("q", "new", 4, ()))
 
 
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_a_checkpoint_that_is_older_by_one_batch_is_an_error(has_rows: bool) -> None:
+    """The batch was planned anew with the rows that had come since, and was left out as a repeated one."""
+    brokers = Brokers()
+    commit_batch(ModelDesk(brokers), Offer("q", "r", 9, (decided := brokers.prepare(9, "r", 0),), plan="9:a"))
+    offered = (brokers.prepare(9, "new", 0),) if has_rows else ()
+    with pytest.raises(WriteError, match="it has planned batch 9 of q anew, and another batch 9 is there"):
+        commit_batch(ModelDesk(brokers), Offer("q", "new", 9, offered, plan="9:b"))
+    assert (brokers.committed, brokers.aborted, brokers.open) == ([(9, decided)], set(offered), {})
+
+
+@pytest.mark.parametrize(("decided", "offered"), [("4:a", "4:a"), ("4:a", None), (None, "4:a"), ("3:b", "4:a")])
+def test_a_decision_keeps_the_plan_of_its_batch(decided: str | None, offered: str | None) -> None:
+    """Earlier versions have decided without it, or have changed only the number of the batch."""
+    assert plan_commit(None, Offer("q", "r", 4, (A,), plan=offered)).decision == Decision(4, "r", (A,), offered)
+    plan = plan_commit(Decision(4, "old", (A,), decided), Offer("q", "new", 4, (B,), plan=offered))
+    assert plan == Plan(Decision(4, "new", (A,), "4:a"), (A,), (B,))
+
+
 def test_the_next_batch_is_decided() -> None:
     plan = plan_commit(Decision(4, "r", (A,)), Offer("q", "r", 5, (B,)))
     assert plan == Plan(Decision(5, "r", (B,)), (B,), ())
@@ -175,6 +194,9 @@ def test_decisions_are_written_and_read() -> None:
     decision = Decision(7, "run", (A, B))
     assert Decision.decode(decision.encode()) == decision
     assert decision.encode() == b'{"format":1,"batch":7,"run":"run","transactions":[["a",0,0],["b",1,0]]}'
+    planned = Decision(7, "run", (A,), "7:a")
+    assert Decision.decode(planned.encode()) == planned
+    assert planned.encode() == b'{"format":1,"batch":7,"run":"run","transactions":[["a",0,0]],"plan":"7:a"}'
     for other in (b"", b"{}", b"[]", b'{"format":2}', b'{"format":1,"batch":7,"run":"r","transactions":[[1]]}'):
         with pytest.raises(UnreadableRecord):
             Decision.decode(other)

@@ -1,10 +1,14 @@
 """The fingerprints of batches, from the files of a checkpoint."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.unit.spark.desk_model import Brokers, ModelDesk
 
 from tailrace.spark.connector.batch_plan import is_other, read_plan
+from tailrace.spark.option import parse_sink_options
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}'
 
@@ -63,3 +67,23 @@ def test_a_plan_that_is_not_known_is_no_other_one(tmp_path: Path) -> None:
 def test_the_plan_of_another_batch_says_nothing(tmp_path: Path, number: int) -> None:
     """An earlier version notes the number of its batch, and leaves the plan of the last one."""
     assert not is_other(plan(tmp_path, number, "a"), plan(tmp_path, 7, "b"))
+
+
+def test_the_decision_about_a_batch_of_a_topic_has_its_plan(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from tailrace.spark.task_place import TaskPlace
+    from tailrace.spark.writer import MicroBatch, Prepared
+
+    brokers = Brokers()
+
+    class Batch(MicroBatch):
+        def open_desk(self, sink: str) -> Any:
+            return nullcontext(ModelDesk(brokers))
+
+    given = {"kafka.bootstrap.servers": "h:1", "topic": "out", "delivery": "exactly-once"}
+    options = parse_sink_options({**given, "checkpointlocation": tmp_path.as_uri()})
+    first = plan(tmp_path, 12, '{"orders":{"0":5}}')
+    prepared = Prepared({"out": 1}, TaskPlace("query", "run", 12, 0), brokers.prepare(12, "run", 0))
+    Batch(options).commit([prepared])
+    assert brokers.decision is not None
+    assert brokers.decision.plan == first is not None
