@@ -4,8 +4,9 @@ The row of a key that comes last within a batch wins. The order is that of the r
 of one key are in one partition of a topic, so a flow without a shuffle keeps their order.
 
 The id of a streaming query is in its checkpoint, and `tailrace pipeline reset` begins a new one. The note of a batch
-has the id and the number of the batch; a batch that is noted was merged, and is not merged again. The row of the note
-is locked until the transaction ends, so of two drivers that write the same batch, one finds it done.
+has the id, the number of the batch and the fingerprint of its plan; a batch that is noted was merged, and is not merged
+again. The row of the note is locked until the transaction ends, so of two drivers that write the same batch, one finds
+it done.
 """
 
 from collections import Counter
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from psycopg import Connection, sql
 
 _NOTE = """\
-INSERT INTO {batches} AS b (flow, query_id, batch_id) VALUES (%s, %s, %s)
-ON CONFLICT (flow, query_id) DO UPDATE SET batch_id = EXCLUDED.batch_id, committed_at = now()
+INSERT INTO {batches} AS b (flow, query_id, batch_id, plan) VALUES (%s, %s, %s, %s)
+ON CONFLICT (flow, query_id) DO UPDATE SET batch_id = EXCLUDED.batch_id, plan = EXCLUDED.plan, committed_at = now()
 WHERE b.batch_id < EXCLUDED.batch_id"""
 
 
@@ -36,21 +37,27 @@ class Note:
     flow: str
     query_id: str
     batch_id: int
+    plan: str | None = None
+    """The fingerprint of the batch."""
 
     def is_written(self, connection: "Connection[Any]", table: TableName) -> bool:
-        """Return whether the batch was merged before; raises `ConnectorError` if a later one was."""
+        """Return whether the batch was merged before.
+
+        Raises `ConnectorError` if a later batch was, or another one of this number.
+        """
         from psycopg import sql
 
-        query = sql.SQL("SELECT batch_id FROM {} WHERE flow = %s AND query_id = %s").format(table.sibling(BATCHES))
-        found = connection.execute(query, [self.flow, self.query_id]).fetchone()
-        return is_repeated(None if found is None else found[0], self.batch_id, self.flow, f"table {table}")
+        query = sql.SQL("SELECT batch_id, plan FROM {} WHERE flow = %s AND query_id = %s")
+        found = connection.execute(query.format(table.sibling(BATCHES)), [self.flow, self.query_id]).fetchone()
+        last, noted = (None, None) if found is None else found
+        return is_repeated(last, self.batch_id, self.flow, f"table {table}", noted, self.plan)
 
     def write(self, connection: "Connection[Any]", table: TableName) -> bool:
         """Note the batch in the current transaction; returns False if it is noted already."""
         from psycopg import sql
 
         command = sql.SQL(_NOTE).format(batches=table.sibling(BATCHES))
-        return connection.execute(command, [self.flow, self.query_id, self.batch_id]).rowcount == 1
+        return connection.execute(command, [self.flow, self.query_id, self.batch_id, self.plan]).rowcount == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailrace.spark.connector.base import Delivery, FlowPlace
+from tailrace.spark.connector.batch_plan import read_plan
 from tailrace.spark.connector.postgres import staging
 from tailrace.spark.connector.postgres.column_type import Column, to_raw
 from tailrace.spark.connector.postgres.connection import Database, explained
@@ -39,7 +40,8 @@ class TableSink:
     def write(self, batch: "DataFrame", batch_id: int, place: FlowPlace) -> None:
         """Write one batch, unless it is noted as written."""
         query_id = read_query_id(place.checkpoint)
-        note = Note(place.flow, query_id, batch_id) if place.delivery is Delivery.EXACTLY_ONCE else None
+        is_exact = place.delivery is Delivery.EXACTLY_ONCE
+        note = Note(place.flow, query_id, batch_id, read_plan(place.checkpoint, batch_id)) if is_exact else None
         doing = f"writing to table {self.table}"
         if note is not None and self._is_written(note, doing):
             log.info("flow %s has written batch %d before", place.flow, batch_id)

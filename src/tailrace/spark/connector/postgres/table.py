@@ -22,8 +22,10 @@ CREATE TABLE IF NOT EXISTS {batches} (
     query_id text NOT NULL,
     batch_id bigint NOT NULL,
     committed_at timestamptz NOT NULL DEFAULT now(),
+    plan text,
     PRIMARY KEY (flow, query_id)
 )"""
+_PLAN = "plan"  # the fingerprint of the batch; tables of earlier versions lack it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +144,31 @@ def set_up(
         # Two flows that create a table at the same time would fail in the catalog.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [zlib.crc32(BATCHES.encode())])
         if with_batches:
-            connection.execute(sql.SQL(_CREATE_BATCHES).format(batches=table.sibling(BATCHES)))
+            _set_up_batches(connection, table.sibling(BATCHES))
         if not exists(connection, table):
             connection.execute(_create(table, schema, key))
             return
         for name in check_columns_fit(table, describe(connection, table.quoted), schema, evolve=evolve):
             addition = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}")
             connection.execute(addition.format(table.quoted, _definition(schema, name)))
+
+
+def _set_up_batches(connection: "Connection[Any]", batches: "sql.Identifier") -> None:
+    """Create the table of batches, or add the column that one of an earlier version lacks."""
+    import psycopg
+    from psycopg import sql
+
+    connection.execute(sql.SQL(_CREATE_BATCHES).format(batches=batches))
+    if any(column.name == _PLAN for column in describe(connection, batches)):
+        return  # the change would wait for the batches of other flows
+    command = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} text").format(batches, sql.Identifier(_PLAN))
+    try:
+        connection.execute(command)
+    except psycopg.errors.InsufficientPrivilege as error:
+        shown = command.as_string(connection)
+        raise ConnectorError(
+            f"{error.diag.message_primary}: an earlier version made it, run {shown} as its owner"
+        ) from None
 
 
 def _create(table: TableName, schema: "StructType", key: Sequence[str]) -> "sql.Composed":
