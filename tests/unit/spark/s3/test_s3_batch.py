@@ -6,19 +6,22 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tailrace.spark.connector.base import FlowPlace
 from tailrace.spark.connector.s3.commit import BatchCommit
 from tailrace.spark.connector.s3.listing import list_committed, list_objects
 from tailrace.spark.connector.s3.name import BatchName, Written, is_object_of_batch
 from tailrace.spark.connector.s3.object_format import ObjectFormat
 from tailrace.spark.connector.s3.object_read import read_object
 from tailrace.spark.connector.s3.position import Order
-from tailrace.spark.connector.s3.store import StoreSettings
+from tailrace.spark.connector.s3.s3 import s3
+from tailrace.spark.connector.s3.store import StoreSettings, open_store
 from tailrace.spark.connector.s3.task_writer import TaskWriter
 from tailrace.spark.error import ConnectorError
 
@@ -91,6 +94,37 @@ def test_a_checkpoint_that_was_put_back_is_an_error(store: Any) -> None:
     assert BatchCommit(SETTINGS, store, replace(BATCH, batch_id=12)).is_committed()
     with pytest.raises(ConnectorError, match=r"of flow orders is older .* batch 7, and s3://.* has batch 12"):
         BatchCommit(SETTINGS, store, BATCH).is_committed()
+
+
+def test_another_batch_of_the_same_number_is_an_error(store: Any) -> None:
+    """It was left out as a repeated one, although an older copy of the checkpoint had been put back."""
+    assert BatchCommit(SETTINGS, store, BATCH, "7:a").commit(objects := write(store, "aaaaaaaa", [1]))
+    assert BatchCommit(SETTINGS, store, BATCH, "7:a").is_committed()
+    with pytest.raises(
+        ConnectorError, match=r"of flow orders is older .* batch 7 anew, and s3://.* has another batch 7"
+    ):
+        BatchCommit(SETTINGS, store, BATCH, "7:b").is_committed()
+    BatchCommit(SETTINGS, store, BATCH, "7:a").delete_strays()
+    assert names(store) == [each.name for each in objects]
+
+
+def test_a_manifest_of_an_earlier_version_is_that_of_a_repeated_batch(store: Any) -> None:
+    BatchCommit(SETTINGS, store, BATCH).commit(write(store, "aaaaaaaa", [1]))
+    assert set(json.loads(bytes(obstore.get(store, BATCH.manifest).bytes()))) == {"version", "batch", "objects"}
+    assert BatchCommit(SETTINGS, store, BATCH, "7:a").is_committed()
+
+
+def test_a_sink_notes_the_plan_of_its_batch(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text(json.dumps({"id": BATCH.query_id}))
+    (tmp_path / "offsets" / "7").write_text('v1\n{}\n{"orders":{"0":7}}')
+    sink = s3((tmp_path / "out").as_uri())
+    settings = sink.settings.with_environment()
+    (tmp_path / "out").mkdir()
+    BatchCommit(settings, open_store(settings), BATCH, "7:a").commit([Written("a", 1, 1)])
+    rows: Any = None
+    with pytest.raises(ConnectorError, match="batch 7 anew"):
+        sink.write_batch(rows, 7, FlowPlace(BATCH.flow, tmp_path, tmp_path))
 
 
 def test_of_two_attempts_at_once_the_first_commit_counts(store: Any) -> None:

@@ -16,40 +16,44 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tailrace.spark.connector.replay import is_repeated
-from tailrace.spark.connector.s3.name import BatchName, Written, read_manifest, write_manifest
+from tailrace.spark.connector.s3.name import BatchName, Manifest, Written, read_manifest, write_manifest
 from tailrace.spark.connector.s3.store import StoreSettings, store_scope
 
 
 class BatchCommit:
     """The manifest of one batch."""
 
-    def __init__(self, settings: StoreSettings, store: Any, batch: BatchName) -> None:
+    def __init__(self, settings: StoreSettings, store: Any, batch: BatchName, plan: str | None = None) -> None:
         self._settings = settings
         self._store = store
         self._batch = batch
+        self._plan = plan
 
     def is_committed(self) -> bool:
         """Return whether an attempt to write the batch counts already.
 
-        Raises `ConnectorError` if a later batch counts, too.
+        Raises `ConnectorError` if a later batch counts, too, or another one of this number.
         """
-        if self._read(self._batch) is None:
+        found = self._read(self._batch)
+        if found is None:
             return False
-        batch_id = self._batch.batch_id
-        return is_repeated(self._find_later() or batch_id, batch_id, self._batch.flow, self._settings)
+        flow, batch_id = self._batch.flow, self._batch.batch_id
+        last = self._find_later() or batch_id
+        return is_repeated(last, batch_id, flow, self._settings, found.plan, self._plan)
 
     def commit(self, objects: Sequence[Written]) -> bool:
         """Let these objects count, unless those of another attempt do; returns whether they do."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
-        name, content = self._batch.manifest, write_manifest(self._batch.batch_id, objects)
+        manifest = Manifest(tuple(objects), self._plan)
+        name, content = self._batch.manifest, write_manifest(self._batch.batch_id, manifest)
         with store_scope(self._settings, f"write {name}"):
             try:
                 obstore.put(self._store, name, content, mode="create")
             except AlreadyExistsError:
                 # It may be this one, if the reply to the first of two tries was lost.
-                return self._read(self._batch) == list(objects)
+                return self._read(self._batch) == manifest
             except (NotImplementedError, NotSupportedError):
                 # The lock of the pipeline keeps two drivers from one checkpoint.
                 obstore.put(self._store, name, content)
@@ -62,7 +66,7 @@ class BatchCommit:
         before = BatchName(self._batch.flow, self._batch.query_id, self._batch.batch_id - 1)
         for batch in (before, self._batch) if before.batch_id >= 0 else (self._batch,):
             listed = self._read(batch)
-            kept = {each.name for each in listed or ()}
+            kept = {each.name for each in listed.objects} if listed is not None else set()
             with store_scope(self._settings, f"delete objects of batch {batch.batch_id}"):
                 strays = [name for name in self._names(batch) if name not in kept]
                 if strays:
@@ -91,7 +95,7 @@ class BatchCommit:
                 elif not self._settings.url.startswith("file:"):
                     return  # names come in order, except those of folders
 
-    def _read(self, batch: BatchName) -> list[Written] | None:
+    def _read(self, batch: BatchName) -> Manifest | None:
         import obstore
 
         with store_scope(self._settings, f"read {batch.manifest}"):

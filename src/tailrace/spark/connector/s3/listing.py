@@ -49,7 +49,7 @@ def expand(settings: StoreSettings, store: Any, objects: Sequence[Found]) -> lis
             continue
         with store_scope(settings, f"read {each.name}"):
             content = bytes(obstore.get(store, each.name).bytes())
-        found += [Found(one.name, each.modified_ms, one.bytes) for one in read_manifest(each.name, content)]
+        found += [Found(one.name, each.modified_ms, one.bytes) for one in read_manifest(each.name, content).objects]
     return found
 
 

@@ -8,8 +8,8 @@ object that a manifest lists.
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from tailrace.spark.error import ConnectorError
 
@@ -69,15 +69,26 @@ def is_hidden(name: str) -> bool:
     return any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
-def write_manifest(batch_id: int, objects: Sequence[Written]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The objects of a batch, and the fingerprint of its plan, which those of earlier versions lack."""
+
+    objects: tuple[Written, ...]
+    plan: str | None = None
+
+
+def write_manifest(batch_id: int, manifest: Manifest) -> bytes:
     """Return the content of a manifest."""
-    return json.dumps({"version": 1, "batch": batch_id, "objects": [asdict(each) for each in objects]}).encode()
+    fields: dict[str, Any] = {"version": 1, "batch": batch_id, "objects": [asdict(each) for each in manifest.objects]}
+    return json.dumps(fields if manifest.plan is None else fields | {"plan": manifest.plan}).encode()
 
 
-def read_manifest(name: str, content: bytes) -> list[Written]:
-    """Return the objects that a manifest lists; raises `ConnectorError` if it is damaged."""
+def read_manifest(name: str, content: bytes) -> Manifest:
+    """Return a manifest; raises `ConnectorError` if it is damaged."""
     try:
         found = json.loads(content)
-        return [Written(str(each["name"]), int(each["rows"]), int(each["bytes"])) for each in found["objects"]]
-    except (ValueError, TypeError, KeyError) as error:
+        objects = (Written(str(each["name"]), int(each["rows"]), int(each["bytes"])) for each in found["objects"])
+        plan = found.get("plan")
+        return Manifest(tuple(objects), None if plan is None else str(plan))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConnectorError(f"object {name} is not a manifest of a batch: {error}") from None

@@ -84,6 +84,7 @@ class S3(Source, Sink):
         return rows
 
     def write_batch(self, batch: "DataFrame", batch_id: int, place: FlowPlace) -> None:
+        from tailrace.spark.connector.batch_plan import read_plan
         from tailrace.spark.connector.replay import compute_only, read_query_id
         from tailrace.spark.connector.s3.commit import BatchCommit
         from tailrace.spark.connector.s3.frame import encode_rows
@@ -92,7 +93,8 @@ class S3(Source, Sink):
 
         settings = self.settings.with_environment()
         name = BatchName(place.flow, read_query_id(place.checkpoint), batch_id)
-        commit = BatchCommit(settings, open_store(settings), name)
+        plan = read_plan(place.checkpoint, batch_id)
+        commit = BatchCommit(settings, open_store(settings), name, plan)
         if commit.is_committed():
             compute_only(batch)
         else:
