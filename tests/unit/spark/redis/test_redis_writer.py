@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +12,12 @@ import pyarrow as pa
 import pytest
 from tests.redis_server import RedisServer, started_server
 
+from tailrace.spark.connector.base import FlowPlace
 from tailrace.spark.connector.error_policy import ErrorPolicy, OnError
 from tailrace.spark.connector.redis import writer
 from tailrace.spark.connector.redis.connection import RedisSettings
 from tailrace.spark.connector.redis.frame import KEY
+from tailrace.spark.connector.redis.redis import redis
 from tailrace.spark.connector.redis.writer import HashTask, StreamTask, commit, notes_key
 from tailrace.spark.connector.reject import Rejects
 from tailrace.spark.error import ConnectorError, RetriableConnectorError, WriteError
@@ -84,6 +88,43 @@ def test_a_batch_is_committed_once(server: RedisServer, settings: RedisSettings)
     with server.client() as client:
         assert client.keys("*tailrace*") == [notes_key("orders").encode()]
         assert client.hgetall(notes_key("orders")) == {b"orders query-1": b"1"}
+
+
+def test_another_batch_of_the_same_number_is_an_error(server: RedisServer, settings: RedisSettings) -> None:
+    """It was left out as a repeated one, although an older copy of the checkpoint had been put back."""
+    task = StreamTask(settings, STOP, "orders", is_staged=True)
+    for batch_id in (0, 1):
+        assert commit(task, "orders", batch_id, written(task, row(batch_id)), f"{batch_id}:a") == 1
+    assert commit(task, "orders", 1, written(task, row(1)), "1:a") == 0
+    with pytest.raises(ConnectorError, match="planned batch 1 anew, and stream orders has another batch 1"):
+        commit(task, "orders", 1, written(task, row(2)), "1:b")
+    assert numbers(server, "orders") == [0, 1]
+    with server.client() as client:
+        assert client.keys("*tailrace*") == [notes_key("orders").encode()]
+        assert client.hgetall(notes_key("orders")) == {b"orders query-1": b"1", b"orders query-1 plan": b"1:a"}
+
+
+def test_notes_of_an_earlier_version_are_taken(server: RedisServer, settings: RedisSettings) -> None:
+    task = StreamTask(settings, STOP, "orders", is_staged=True)
+    commit(task, "orders", 0, written(task, row(0)))
+    assert commit(task, "orders", 0, written(task, row(0)), "0:a") == 0
+    assert commit(task, "orders", 1, written(task, row(1)), "1:a") == 1
+    assert commit(task, "orders", 2, written(task, row(2))) == 1, "an earlier version goes on"
+    assert commit(task, "orders", 2, written(task, row(2)), "2:a") == 0
+
+
+def test_a_sink_notes_the_plan_of_its_batch(
+    server: RedisServer, settings: RedisSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "offsets").mkdir()
+    sink = redis(server.url, stream="orders", cluster=server.is_cluster)
+    monkeypatch.setattr(writer, "write_rows", lambda rows, task, place: written(task, *rows))
+    for number in (1, 2):
+        (tmp_path / "offsets" / "0").write_text(f'v1\n{{}}\n{{"orders":{{"0":{number}}}}}')
+        rows: Any = [row(number)]
+        with pytest.raises(ConnectorError, match="batch 0 anew") if number == 2 else nullcontext():
+            sink.write_batch(rows, 0, FlowPlace("orders", tmp_path, tmp_path))
+    assert numbers(server, "orders") == [1]
 
 
 def test_rows_that_are_gone_before_the_commit_are_not_left_out(server: RedisServer, settings: RedisSettings) -> None:

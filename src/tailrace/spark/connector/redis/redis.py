@@ -145,6 +145,7 @@ class Redis(Source, Sink):
         return encode(rows, self.hash, self)
 
     def write_batch(self, batch: "DataFrame", batch_id: int, place: FlowPlace) -> None:
+        from tailrace.spark.connector.batch_plan import read_plan
         from tailrace.spark.connector.redis.writer import HashTask, StreamTask, commit, write_rows
 
         if self.hash is not None:
@@ -154,7 +155,7 @@ class Redis(Source, Sink):
         task = StreamTask(self.settings, place.rejects, self.streams[0], is_staged, self.maxlen)
         staged = write_rows(batch, task, place)
         if is_staged:
-            commit(task, place.flow, batch_id, staged)
+            commit(task, place.flow, batch_id, staged, read_plan(place.checkpoint, batch_id))
 
 
 def redis(

@@ -42,6 +42,8 @@ Row = dict[str, bytes | None]
 
 _COMMIT = """
 local last = redis.call('HGET', KEYS[2], ARGV[1])
+local noted = redis.call('HGET', KEYS[2], ARGV[1] .. ' plan')
+local plan = ARGV[#ARGV]
 local moved = 0
 if not last or tonumber(last) < tonumber(ARGV[2]) then
   for i = 3, #KEYS do
@@ -65,14 +67,15 @@ if not last or tonumber(last) < tonumber(ARGV[2]) then
     until #rows < 1000
   end
   redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+  if plan ~= '' then redis.call('HSET', KEYS[2], ARGV[1] .. ' plan', plan) end
 end
 for i = 3, #KEYS do redis.call('UNLINK', KEYS[i]) end
-return {moved, tonumber(last or ARGV[2])}
+return {moved, tonumber(last or ARGV[2]), noted}
 """
 
 
 def notes_key(stream: str) -> str:
-    """Return the key of the hash that has the last batch of each query."""
+    """Return the key of the hash that has the last batch of each query, and the fingerprint of its plan."""
     return f"{slot_name(stream)}:tailrace:batches"
 
 
@@ -166,10 +169,11 @@ def write_rows(rows: "DataFrame", task: StreamTask | HashTask, place: FlowPlace)
     return [one for one in found if one.reason is None and one.row_count]
 
 
-def commit(task: StreamTask, flow: str, batch_id: int, staged: list[Any]) -> int:
+def commit(task: StreamTask, flow: str, batch_id: int, staged: list[Any], plan: str | None = None) -> int:
     """Move the rows of all tasks to the stream, unless the batch was committed before; returns their number.
 
-    Raises `ConnectorError` if a later batch was committed before.
+    `plan` is the fingerprint of the batch. Raises `ConnectorError` if a later batch was committed before, or another
+    one of this number.
     """
     if not staged:
         return 0
@@ -181,8 +185,8 @@ def commit(task: StreamTask, flow: str, batch_id: int, staged: list[Any]) -> int
     patient = replace(task.settings, timeout_s=task.settings.timeout_s + 10 * (sum(counts) // _ROWS_IN_TEN_S))
     with redis_scope(patient, f"commit batch {batch_id} to stream {task.stream}"):
         client = open_client(patient)
-        moved, last = client.eval(_COMMIT, len(keys), *keys, name, batch_id, limit, *counts)
-    is_repeated(last, batch_id, flow, f"stream {task.stream}")
+        moved, last, noted = client.eval(_COMMIT, len(keys), *keys, name, batch_id, limit, *counts, plan or "")
+    is_repeated(last, batch_id, flow, f"stream {task.stream}", None if noted is None else noted.decode(), plan)
     return int(moved)
 
 
