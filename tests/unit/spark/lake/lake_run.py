@@ -42,6 +42,8 @@ class LakeRun:
     query_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     searched: list[bytes] = field(default_factory=list)
     """The files in which the last batch looked for keys."""
+    plan: str | None = None
+    """The fingerprint of the next batch."""
 
     @property
     def place(self) -> FlowPlace:
@@ -80,7 +82,7 @@ class LakeRun:
             rewrite = RewriteTask(files, f"b{batch_id}-{uuid.uuid4().hex[:6]}", key, key_files)
             report += collect(rewrite(iter([pa.RecordBatch.from_pydict({FILE: self.searched})])))
         added, removed = ([each["content"] for each in report if each["kind"] == kind] for kind in (ADDED, REMOVED))
-        note = BatchNote("flow", self.query_id, batch_id, {PARTITION: 10 * (batch_id + 1)})
+        note = BatchNote("flow", self.query_id, batch_id, {PARTITION: 10 * (batch_id + 1)}, self.plan)
         table.commit(added, removed, note, is_merge=bool(key))
         files.delete_scratch(key_files)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.spark.lake.lake_run import COLUMNS, FORMATS, PARTITION, LakeRun, make_sink, order
 
+from tailrace.spark.connector.batch_plan import read_plan
 from tailrace.spark.connector.error_policy import ErrorPolicy, OnError
 from tailrace.spark.connector.lake.maintenance import Schedule, compact, maintain, merge_here
-from tailrace.spark.connector.lake.note import find_version
-from tailrace.spark.error import RetriableConnectorError, RowRefused
+from tailrace.spark.connector.lake.note import BatchNote, Noted, find_plan, find_version, read_note
+from tailrace.spark.connector.lake.sink import TableWrite
+from tailrace.spark.error import ConnectorError, RetriableConnectorError, RowRefused
 
 for package in ("deltalake", "obstore", "pyiceberg", "sqlalchemy", "pyspark"):
     pytest.importorskip(package, reason=f"{package} is not installed")
@@ -45,13 +48,62 @@ def test_a_batch_that_comes_again_is_recognised(format: str, tmp_path: Path) -> 
     assert run.open().last_batch("flow", "another query") is None
     stale = run.open()
     run.write(1, [order(2)])
-    from tailrace.spark.connector.lake.note import BatchNote
-
     # Another driver of the same flow, believed dead, commits the same batch: its rows are not added.
     before = run.rows()
     described = run.open().list_files()[0].description
     stale.commit([described], [], BatchNote("flow", run.query_id, 1), is_merge=False)
     assert run.rows() == before
+
+
+def write_plan(run: LakeRun, batch_id: int, end: int) -> str | None:
+    """Write a plan to the checkpoint as Spark does; returns its fingerprint."""
+    checkpoint = run.place.checkpoint
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_text(json.dumps({"id": run.query_id}))
+    (checkpoint / "offsets" / str(batch_id)).write_text(f'v1\n{{}}\n{{"orders":{{"0":{end}}}}}')
+    return read_plan(checkpoint, batch_id)
+
+
+@pytest.fixture
+def left_out(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The batches that were computed without being written."""
+    found: list[Any] = []
+    monkeypatch.setattr("tailrace.spark.connector.lake.sink.compute_only", found.append)
+    return found
+
+
+def test_another_batch_of_the_same_number_is_an_error(format: str, tmp_path: Path, left_out: list[Any]) -> None:
+    """It was left out as a repeated one, although an older copy of the checkpoint had been put back."""
+    run = make_run(format, tmp_path)
+    run.write(0, [order(0)])
+    run.plan = write_plan(run, 1, 20)
+    run.write(1, [order(1)])
+    LakeRun(run.sink, tmp_path).write(1, [order(9)])  # another query
+    compact(run.open(), files_min=2)
+    sink, batch = TableWrite(run.sink, run.open(), run.sink.sink), cast(Any, None)
+    sink.write(batch, 1, run.place)
+    write_plan(run, 1, 25)
+    with pytest.raises(ConnectorError, match=r"batch 1 anew, and .* has another batch 1"):
+        sink.write(batch, 1, run.place)
+    assert left_out == [batch]
+
+
+def test_a_batch_without_a_plan_is_a_repeated_one(format: str, tmp_path: Path, left_out: list[Any]) -> None:
+    run, batch = make_run(format, tmp_path), cast(Any, None)
+    run.write(0, [order(0)])  # by an earlier version
+    write_plan(run, 0, 20)
+    TableWrite(run.sink, run.open(), run.sink.sink).write(batch, 0, run.place)
+    assert left_out == [batch]
+
+
+def test_the_note_of_a_batch_has_its_plan() -> None:
+    noted = [Noted(9 - each, 0, BatchNote("flow", "q", 9 - each, {}, f"{9 - each}:a")) for each in range(3)]
+    other = Noted(10, 0, BatchNote("flow", "other", 9, {}, "9:b"))
+    assert find_plan([other, *noted], "flow", "q", 9) == "9:a"
+    assert find_plan([other, *noted[1:]], "flow", "q", 9) is None, "the note has expired"
+    for plan in ("9:a", None):
+        note = BatchNote("flow", "q", 9, {PARTITION: 5}, plan)
+        assert read_note(note.to_properties()) == note
 
 
 @pytest.mark.parametrize("partition_by", ["", "city"])
@@ -179,8 +231,6 @@ def test_a_change_that_was_computed_from_an_older_version_is_not_committed(forma
     stale = run.open()
     files = [each.description for each in stale.list_files()]
     other.write(0, [order(1, "Rome")])
-    from tailrace.spark.connector.lake.note import BatchNote
-
     with pytest.raises(RetriableConnectorError, match="was changed by another writer while a batch was written"):
         stale.commit([], files, BatchNote("flow", run.query_id, 1), is_merge=True)
     assert run.rows() == [order(1, "Rome")]

@@ -16,32 +16,39 @@ FLOW = "tailrace.flow"
 QUERY = "tailrace.query"
 BATCH = "tailrace.batch"
 OFFSETS = "tailrace.offsets"
+PLAN = "tailrace.plan"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """A batch of a flow, and the offsets after its last records."""
+    """A batch of a flow, the offsets after its last records, and the fingerprint of its plan.
+
+    Notes of earlier versions lack the fingerprint.
+    """
 
     flow: str
     query_id: str
     batch_id: int
     offsets: Offsets = field(default_factory=dict)
+    plan: str | None = None
 
     def to_properties(self) -> dict[str, str]:
         """Return the note as the properties of a commit."""
-        return {
+        noted = {
             FLOW: self.flow,
             QUERY: self.query_id,
             BATCH: str(self.batch_id),
             OFFSETS: json.dumps(to_json(self.offsets), separators=(",", ":")),
         }
+        return noted if self.plan is None else noted | {PLAN: self.plan}
 
 
 def read_note(properties: Mapping[str, Any]) -> BatchNote | None:
     """Return the note in the properties of a commit; None if a program other than a flow has written it."""
     try:
-        offsets = from_json(json.loads(properties[OFFSETS]))
-        return BatchNote(str(properties[FLOW]), str(properties[QUERY]), int(properties[BATCH]), offsets)
+        offsets, plan = from_json(json.loads(properties[OFFSETS])), properties.get(PLAN)
+        batch_id = int(properties[BATCH])
+        return BatchNote(str(properties[FLOW]), str(properties[QUERY]), batch_id, offsets, plan and str(plan))
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
 
@@ -69,3 +76,14 @@ def find_version(noted: Iterable[Noted], partition: TopicPartition, offset: int)
             break
         found = each
     return found
+
+
+def find_plan(noted: Iterable[Noted], flow: str, query_id: str, batch_id: int) -> str | None:
+    """Return the fingerprint of the last batch of a query; None if its note has none, or has expired.
+
+    The versions come newest first.
+    """
+    for each in noted:
+        if (each.note.flow, each.note.query_id) == (flow, query_id):
+            return each.note.plan if each.note.batch_id == batch_id else None
+    return None

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailrace.spark.connector.base import FlowPlace
+from tailrace.spark.connector.batch_plan import read_plan
 from tailrace.spark.connector.lake.batch_offset import read_batch_offsets
 from tailrace.spark.connector.lake.bound import KeyBounds
 from tailrace.spark.connector.lake.change import keep_last, mark_changes
 from tailrace.spark.connector.lake.lake_table import LakeTable
 from tailrace.spark.connector.lake.maintenance import maintain
-from tailrace.spark.connector.lake.note import BatchNote
+from tailrace.spark.connector.lake.note import BatchNote, find_plan
 from tailrace.spark.connector.lake.setting import SinkSettings
 from tailrace.spark.connector.lake.table_file import Described, TableFiles
 from tailrace.spark.connector.lake.task import (
@@ -50,13 +51,16 @@ class TableWrite:
 
     def write(self, batch: "DataFrame", batch_id: int, place: FlowPlace) -> None:
         """Write one batch, unless the table holds it."""
-        query_id = read_query_id(place.checkpoint)
+        query_id, plan = read_query_id(place.checkpoint), read_plan(place.checkpoint, batch_id)
         last = self.table.last_batch(place.flow, query_id)
-        if is_repeated(last, batch_id, place.flow, self.sink):
+        noted = None
+        if last == batch_id:
+            noted = find_plan(self.table.list_notes(), place.flow, query_id, batch_id)
+        if is_repeated(last, batch_id, place.flow, self.sink, noted, plan):
             log.info("flow %s has written batch %d before", place.flow, batch_id)
             compute_only(batch)
             return
-        note = BatchNote(place.flow, query_id, batch_id, read_batch_offsets(place.checkpoint, batch_id))
+        note = BatchNote(place.flow, query_id, batch_id, read_batch_offsets(place.checkpoint, batch_id), plan)
         token = secrets.token_hex(_TOKEN_SIZE)
         stem = f"{place.flow}-{query_id.replace('-', '')[:_QUERY_LENGTH]}-{batch_id:09d}-{token}"
         self._write(batch, stem, note, place)
