@@ -6,6 +6,9 @@ in the output, whatever crashes afterwards. A restarted driver that runs the bat
 the transactions that it names (possibly again), and aborts those that the tasks have written this time. Without a
 decision no earlier transaction was committed, and the driver decides for the new ones.
 
+A batch is known by its number, and by a fingerprint of where it ends in its sources (`connector.batch_plan`): with an
+older copy of the checkpoint, Spark plans another batch of the same number.
+
 Only one worker process uses a transactional id, in one run of a query, so no late attempt of a task can end a
 transaction that was decided. A transactional id of the sink and a record of the query's runs (`claim`) determine which
 worker may decide, so a driver that was thought dead cannot decide any more.
