@@ -52,7 +52,7 @@ def decide_create(image: ClusterImage, new: NewTopic, topic_id: UUID, defaults: 
     _check_size(len(assignment))
     # Without configs of its own, too: those that a late request left for a topic that was deleted must go.
     records: list[Record] = [TopicRecord(new.name, topic_id, assignment)]
-    records.append(ConfigRecord(ConfigKind.TOPIC, new.name, new.configs))
+    records.append(ConfigRecord(ConfigKind.TOPIC, new.name, new.configs or {}))
     return records + _first_leaders(image, new.name, assignment, first=0)
 
 
