@@ -32,6 +32,7 @@ from tailrace.runtime.waiter import Waiters
 from tailrace.storage.error import StorageError
 from tailrace.storage.log import Log
 from tailrace.storage.replica_append import FoundBatches, append_replicated
+from tailrace.storage.retention import durable_start_offset
 from tailrace.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
 
 log = logging.getLogger("tailrace.runtime")
@@ -341,8 +342,17 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The offset from which all live replicas have the log, as far as this broker knows."""
-        return self.log.log_start_offset if self.leadership is None else self.leadership.low_watermark
+        """The offset from which all live replicas have the log, even after a crash, as far as this broker knows."""
+        return durable_start_offset(self.log) if self.leadership is None else self.leadership.low_watermark
+
+    def confirm_deletion(self, offset: int) -> None:
+        """Take in a checkpoint of log starts; raise an error if a crash of this broker could still undo a deletion."""
+        if durable_start_offset(self.log) < offset:
+            is_unsaved = self.role.is_leader and not self.is_offline
+            text = f"the log start of {self.name} could not be written"
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, text) if is_unsaved else self._refusal()
+        if self.leadership is not None:
+            self.leadership.end_deletions()
 
     # --- following
 

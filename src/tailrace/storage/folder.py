@@ -21,7 +21,7 @@ class Folder:
     offline until the process restarts and reads what is on the disk.
     """
 
-    __slots__ = ("deletions", "failure", "fs", "handles", "on_failure", "path", "unflushed")
+    __slots__ = ("deletions", "failure", "fs", "handles", "on_failure", "path", "save_starts", "unflushed")
 
     def __init__(self, fs: FileSystem, path: str, handles: HandlePool | None = None) -> None:
         """Create the state of a folder. The folders of a broker share `handles`."""
@@ -30,6 +30,8 @@ class Folder:
         self.failure: StorageError | None = None
         # Called when the folder goes offline, on any thread.
         self.on_failure: Callable[[], object] = lambda: None
+        # Writes the checkpoint of log start offsets, on any thread.
+        self.save_starts: Callable[[], None] = lambda: None
         self.deletions = Deletions(fs)
         self.unflushed = Unflushed()
         self.handles = HandlePool() if handles is None else handles

@@ -73,8 +73,8 @@ class Log:
         # The end of the newest flush, done or in progress, and whether flush.messages records were appended since.
         self._flush_offset = recovery_point
         self.is_flush_wanted = False
-        # The end of the last compaction, None if the log was never compacted.
-        self.cleaner_offset = cleaner_offset
+        self.cleaner_offset = cleaner_offset  # the end of the last compaction; None if there was none
+        self.checkpointed_start_offset = log_start_offset  # see `retention.durable_start_offset`
         self.truncation_count = 0
         self.flushed_ms = clock.monotonic_ms()
         # Called before a truncation, to lower offsets in the checkpoints that would be above the log end offset.

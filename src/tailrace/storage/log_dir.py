@@ -101,6 +101,7 @@ class LogDir:
         # A worker thread may write a checkpoint while the event loop truncates a log. The lower recovery
         # point must be the one that stays on the disk.
         self._checkpoint_lock = Lock()
+        folder.save_starts = self.checkpoint_starts
 
     @classmethod
     def open(
@@ -323,10 +324,12 @@ class LogDir:
             self._write_offsets()
 
     def _write_offsets(self) -> None:
+        gone = tuple(self._stale)
         self._write_recovery_points()
         self.checkpoint_cleaner()
         self._forget_high_watermarks()
         self._write_starts()
+        self._stale.difference_update(gone)  # no file has them any more
 
     def _forget_high_watermarks(self) -> None:
         """Remove the high watermarks of partitions that are gone."""
@@ -338,15 +341,18 @@ class LogDir:
             if not self._stale.isdisjoint(known):
                 self._write_file(HIGH_WATERMARK_FILE_NAME, {key: known[key] for key in known if key in self.logs})
 
+    def checkpoint_starts(self) -> None:
+        """Write the checkpoint of log start offsets."""
+        with self._folder.judging():
+            self._write_starts()
+
     def _write_starts(self) -> None:
         with self._checkpoint_lock:
-            starts = {
-                key: log.log_start_offset
-                for key, log in tuple(self.logs.items())
-                if log.log_start_offset > first_file_offset(log)
-            }
-            self._write_file(LOG_START_FILE_NAME, starts)
-            self._stale.clear()
+            starts = {key: (log, log.log_start_offset) for key, log in tuple(self.logs.items())}
+            above = {key: start for key, (log, start) in starts.items() if start > first_file_offset(log)}
+            self._write_file(LOG_START_FILE_NAME, above)
+            for log, start in starts.values():
+                log.checkpointed_start_offset = start
 
     def checkpoint_cleaner(self) -> None:
         """Write the checkpoint of the offsets up to which logs are compacted."""

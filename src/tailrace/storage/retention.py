@@ -20,6 +20,7 @@ class RetainedLog(Protocol):
     config: LogConfig
     directory: str
     log_start_offset: int
+    checkpointed_start_offset: int
     log_end_offset: int
     segments: list[Segment]
     swaps: SegmentSwaps
@@ -76,9 +77,17 @@ def delete_files(log: RetainedLog) -> None:
 
 def first_file_offset(log: RetainedLog) -> int:
     """Return the base offset of the first segment whose files still have their names."""
-    deletions = log.folder.deletions
+    # In this order: on another thread, segments may be removed, and begin to leave, between the two.
+    segments, deletions = log.segments, log.folder.deletions
     leaving = deletions.leaving(log.directory) if deletions.is_leaving(log.directory) else None
-    return (leaving or log.segments)[0].base_offset
+    return (leaving or segments)[0].base_offset
+
+
+def durable_start_offset(log: RetainedLog) -> int:
+    """Return the log start offset after a crash: the one in the checkpoint or, if that is higher, of the first file."""
+    if log.checkpointed_start_offset >= log.log_start_offset:
+        return log.log_start_offset
+    return min(log.log_start_offset, max(log.checkpointed_start_offset, first_file_offset(log)))
 
 
 def _count_below_start(log: RetainedLog) -> int:

@@ -317,7 +317,7 @@ def test_a_failed_write_does_not_use_up_the_sequence() -> None:
 def test_records_below_an_offset_go(before: int, low: int) -> None:
     bench = Bench()
     bench.append(make_batch(b"a", b"b", b"c"))
-    assert bench.partition.delete_records(before) == low == bench.partition.low_watermark
+    assert bench.partition.delete_records(before) == low == bench.partition.log.log_start_offset
 
 
 @pytest.mark.parametrize("before", [4, -2, 2**62])
@@ -335,7 +335,7 @@ def test_the_log_start_never_goes_back() -> None:
     bench.append(make_batch(b"a", b"b", b"c"))
     bench.partition.delete_records(2)
     assert bench.partition.delete_records(1) == 1
-    assert bench.partition.low_watermark == 2
+    assert bench.partition.log.log_start_offset == 2
 
 
 # --- searching by time

@@ -19,6 +19,7 @@ from tailrace.storage.fs import RealFileSystem
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.log_dir import LogDir, parse_partition_name
 from tailrace.storage.memory_fs import MemoryFileSystem
+from tailrace.storage.retention import delete_files, durable_start_offset
 
 TOPIC_ID = UUID(int=5)
 SMALL = LogConfig(segment_bytes=400)
@@ -180,6 +181,45 @@ def test_recovery_points_and_log_starts_are_checkpointed(
     reopened = open_dir()
     assert reopened.logs["t", 0].recovery_point == 2
     assert reopened.logs["t", 1].log_start_offset == 2
+
+
+def test_a_log_start_is_durable_once_it_is_checkpointed_or_the_files_below_are_gone(
+    bench: Workbench, open_dir: OpenDir
+) -> None:
+    log_dir = open_dir()
+    log = log_dir.create("t", 0, TOPIC_ID, SMALL)
+    for _ in range(3):
+        bench.append(log, b"v")
+    log.advance_log_start(1)
+    assert durable_start_offset(log) == 0
+    log_dir.checkpoint_starts()
+    assert durable_start_offset(log) == 1
+    log.roll()
+    log.advance_log_start(3)
+    assert log.apply_retention(0) > 0
+    assert durable_start_offset(log) == 1
+    delete_files(log)
+    assert durable_start_offset(log) == 3
+    log.truncate_fully(2)
+    assert durable_start_offset(log) == 2
+
+
+def test_a_partition_that_is_made_again_inherits_nothing_from_the_checkpoints(
+    fs: MemoryFileSystem, bench: Workbench, open_dir: OpenDir
+) -> None:
+    """A follower writes log starts alone. The folder took the other checkpoints for written as well, so the offsets of
+    the deleted partition counted for the next one after a crash."""
+    log_dir = open_dir()
+    log = log_dir.create("t", 0, TOPIC_ID, SMALL)
+    bench.append(log, b"v")
+    log.flush()
+    log_dir.checkpoint()
+    log_dir.write_high_watermarks({("t", 0): 1})
+    log_dir.delete("t", 0)
+    log_dir.checkpoint_starts()
+    log_dir.create("t", 0, TOPIC_ID, SMALL)
+    assert fs.read_file("/data/recovery-point-offset-checkpoint") == b"0\n0\n"
+    assert log_dir.read_high_watermarks() == {}
 
 
 def test_truncation_lowers_the_recovery_point_on_the_disk_too(

@@ -106,7 +106,8 @@ class ReplicaFetcher:
         # Of those the ones that are asked for again later, and the ones of which the session does not know yet.
         self._delayed: dict[Key, Followed] = {}
         self._moved: dict[Key, None] = {}
-        # Those whose own retention has moved the log start, which the leader has to know.
+        # Those whose own retention has moved the log start, or that had not checkpointed it at the last fetch. The
+        # leader has to know it.
         self._shortened: dict[Key, None] = {}
         self._session: FollowerSession[Key, Wanted] = FollowerSession()
         self._changed = asyncio.Event()
@@ -225,6 +226,8 @@ class ReplicaFetcher:
             self._shortened.clear()
         for key in self._moved:
             self._session.want(key, self._followed[key].want())
+            if not self._followed[key].is_start_durable:
+                self._shortened[key] = None
         self._moved.clear()
         config, broker_epoch = self._config(), self._broker_epoch()
         if broker_epoch != self._told_epoch:
@@ -332,6 +335,7 @@ class ReplicaFetcher:
                 await asyncio.sleep(0)
         for delivery in deliveries:
             await self._flush(delivery.followed)
+        await self._save_starts(deliveries)
 
     def _is_followed(self, followed: Followed) -> bool:
         """Whether an answer still counts: the partition may have been removed while another task ran."""
@@ -435,3 +439,13 @@ class ReplicaFetcher:
             partition.log.end_flush(flush)
         except StorageError as error:
             self._delay(followed, str(error))
+
+    async def _save_starts(self, deliveries: list[Delivery]) -> None:
+        """Checkpoint log starts that have moved, before the next fetch tells them: DeleteRecords waits for that."""
+        moved = [each.followed.partition.log for each in deliveries if not each.followed.is_start_durable]
+        for folder in dict.fromkeys(storage.folder for storage in moved):
+            try:
+                if not folder.is_offline:
+                    await asyncio.get_running_loop().run_in_executor(self._worker, folder.save_starts)
+            except StorageError as error:
+                log.warning("log starts cannot be written to %s: %s", folder.path, error)

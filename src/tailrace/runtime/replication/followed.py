@@ -5,6 +5,7 @@ from uuid import UUID
 
 from tailrace.machines.replica.follower import Position, next_position
 from tailrace.runtime.partition import Partition
+from tailrace.storage.retention import durable_start_offset
 
 Key = tuple[UUID, int]
 
@@ -54,6 +55,11 @@ class Followed:
         """Whether the fetch under way starts at the end of the log; not if it was sent ahead and the append failed."""
         return self.partition.log.log_end_offset == self._asked_offset
 
+    @property
+    def is_start_durable(self) -> bool:
+        """Whether the log would start at the same offset after a crash; a fetch tells the leader that offset only."""
+        return durable_start_offset(self.partition.log) == self.partition.log.log_start_offset
+
     def succeed(self) -> None:
         """Forget earlier failures."""
         self.failed_since_ms, self.is_told = None, False
@@ -67,4 +73,4 @@ class Followed:
         storage = self.partition.log
         position, self._ahead = self._ahead or next_position(storage), None
         self._asked_offset = position.fetch_offset
-        return Wanted(self.leader_epoch, *position, storage.log_start_offset)
+        return Wanted(self.leader_epoch, *position, durable_start_offset(storage))

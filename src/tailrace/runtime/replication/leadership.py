@@ -10,6 +10,7 @@ from tailrace.machines.controller.record import PartitionRecord
 from tailrace.machines.replica.leader import Beat, LeaderReplica
 from tailrace.protocol.errors import ErrorCode
 from tailrace.runtime.offset_wait import OffsetReached, OffsetWaits
+from tailrace.storage.retention import durable_start_offset
 
 if TYPE_CHECKING:
     from tailrace.runtime.partition import Partition
@@ -101,7 +102,7 @@ class Leadership:
             self._record = record
             self.machine.on_isr(record.isr, record.elr)
         self._watch()
-        self._end_deletions()
+        self.end_deletions()
 
     def wrote(self, end_offset: int, size_bytes: int) -> None:
         """Note an append to this broker's own log."""
@@ -127,7 +128,7 @@ class Leadership:
         if fetch_offset < end_offset:
             self._watch()
         self.settle()
-        self._end_deletions()
+        self.end_deletions()
         if follower_id not in self.machine.isr:
             self._let_join(follower_id)
 
@@ -150,8 +151,8 @@ class Leadership:
 
     @property
     def low_watermark(self) -> int:
-        """The offset from which all replicas have the log that are live or may be elected."""
-        return self.machine.low_watermark(self._partition.log.log_start_offset, self._world.desk.is_live)
+        """The offset from which all replicas have the log that are live or may be elected, even after a crash."""
+        return self.machine.low_watermark(durable_start_offset(self._partition.log), self._world.desk.is_live)
 
     def when_deleted(self, offset: int) -> OffsetReached | None:
         """Return what to wait for until no live or electable replica has anything below `offset`; None if none has."""
@@ -161,7 +162,8 @@ class Leadership:
             self._deletions = OffsetWaits()
         return self._deletions.add(offset)
 
-    def _end_deletions(self) -> None:
+    def end_deletions(self) -> None:
+        """Wake the requests whose records have been deleted everywhere."""
         if self._deletions is not None:
             self._deletions.reach(self.low_watermark)
 

@@ -39,22 +39,27 @@ def fail(ctx: RequestContext, request: DeleteRecordsRequest, error: ApiError) ->
 
 
 class Deletion(NamedTuple):
-    """The reply for one partition, and the wait for its followers, if any."""
+    """The reply for one partition, up to where its records are deleted, and the wait for its followers, if any."""
 
     reply: DeleteRecordsResponsePartition
     partition: Partition | None = None
+    offset: int = NO_OFFSET
     end: OffsetReached | None = None
 
 
 @api(DeleteRecordsRequest, versions=(0, 2), fail=fail)
 async def delete_records(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Advance the log start offset of each partition, and wait until the followers have done so."""
+    """Advance the log start offset of each partition, and wait until the followers have done so.
+
+    Each replica checkpoints the log start before it counts. In Kafka, deleted records may return after a crash within
+    the next minute.
+    """
     deletions = [
         (topic.name, [_delete(ctx, topic.name, asked) for asked in topic.partitions]) for topic in request.topics
     ]
-    # In Kafka, deleted records may return after a crash within the next minute.
     await ctx.broker.care.checkpoint()
-    await _wait([deletion for _, found in deletions for deletion in found], request.timeout_ms)
+    waiting = [deletion for _, found in deletions for deletion in found if _is_durable(deletion)]
+    await _wait(waiting, request.timeout_ms)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponseTopic(name=name, partitions=[deletion.reply for deletion in found])
@@ -74,9 +79,8 @@ def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsRequestPartitio
         if partition.config.cleanup_policy == ("compact",):
             raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a topic that is only compacted cannot be deleted")
         offset = partition.delete_records(asked.offset)
-        reply.low_watermark = partition.low_watermark
         leadership = partition.leadership
-        return Deletion(reply, partition, None if leadership is None else leadership.when_deleted(offset))
+        return Deletion(reply, partition, offset, None if leadership is None else leadership.when_deleted(offset))
     except ApiError as error:
         reply.error_code = error.code
     except StorageError:
@@ -84,12 +88,28 @@ def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsRequestPartitio
     return Deletion(reply)
 
 
+def _is_durable(deletion: Deletion) -> bool:
+    """Take in the checkpoint of this broker; without it the deletion fails, because a crash would undo it."""
+    reply, partition, offset, end = deletion
+    if partition is None:
+        return False
+    try:
+        partition.confirm_deletion(offset)
+        reply.low_watermark = partition.low_watermark
+    except ApiError as error:
+        reply.error_code = error.code
+        if end is not None:
+            end.cancel()
+        return False
+    return True
+
+
 async def _wait(deletions: Sequence[Deletion], timeout_ms: int) -> None:
     """Wait for all live and all electable replicas, at most for the timeout of the request."""
     if not (ends := [deletion.end for deletion in deletions if deletion.end is not None]):
         return
     await asyncio.wait(ends, timeout=max(timeout_ms, 0) / 1000)
-    for reply, partition, end in deletions:
+    for reply, partition, _, end in deletions:
         if end is None or partition is None:
             continue
         if not end.done():

@@ -31,6 +31,7 @@ from tailrace.records.batch import assign_offsets
 from tailrace.runtime.peer import Peer
 from tailrace.runtime.replication.fetcher import ReplicaFetcher
 from tailrace.runtime.replication.throttle import ReplicationThrottle
+from tailrace.storage.retention import delete_files
 
 
 class QuietLeader:
@@ -97,9 +98,12 @@ async def test_a_leader_hears_where_the_log_begins_when_the_followers_own_retent
 
         assert [starts(await leader.requests.get()) for _ in range(2)] == [[0], []]
         assert bench.partition.apply_retention(2**62) == 1
+        early = [starts(await leader.requests.get()) for _ in range(3)]
+        delete_files(bench.partition.log)
         later = [starts(await leader.requests.get()) for _ in range(3)]
         fetching.cancel()
         await asyncio.gather(fetching, return_exceptions=True)
+    assert [2] not in early  # a crash would bring the files back
     assert [2] in later
 
 

@@ -49,6 +49,35 @@ async def test_deletion_waits_until_all_replicas_have_deleted() -> None:
         assert starts(cluster, 1, 2, 3) == [4, 4, 4]
 
 
+async def test_deletion_is_not_undone_when_all_replicas_crash() -> None:
+    """The followers acknowledged a log start that only their memory had. They crashed within the minute before the next
+    checkpoint, one of them was elected, and the deleted records returned.
+    """
+    async with running(3) as cluster:
+        await cluster.create()
+        await fill(cluster)
+        assert await delete(cluster, 1, 2) == (ErrorCode.NONE, 2)
+        for broker_id in (1, 2, 3):
+            await cluster[broker_id].crash()
+        for broker_id in (2, 3):
+            await cluster[broker_id].start()
+        assert starts(cluster, 2, 3) == [2, 2]
+
+
+async def test_deletion_waits_for_a_follower_that_cannot_write_its_log_start() -> None:
+    async with running(3) as cluster:
+        await cluster.create()
+        await fill(cluster)
+        disk = cluster[3].fs
+        disk.capacity_bytes = disk.used_bytes()
+        assert await delete(cluster, 1, 2, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        await until(lambda: starts(cluster, 3) == [2])
+        disk.capacity_bytes = None
+        assert cluster[3].server is not None
+        await cluster[3].server.broker.care.checkpoint()
+        assert await delete(cluster, 1, 2) == (ErrorCode.NONE, 2)
+
+
 async def test_deletion_times_out_when_a_live_replica_does_not_hear_of_it() -> None:
     async with running(3) as cluster:
         await cluster.create()
