@@ -10,6 +10,7 @@ the new assignment lacks, and join once more so that other members can have them
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from tailrace.client.error import BrokerUnavailable, ClientError, RequestTimeout
 from tailrace.client.group.classic_message import Lead, build_join, build_leave, build_sync
@@ -26,6 +27,7 @@ from tailrace.protocol.messages.group import (
     LeaveGroupResponse,
     SyncGroupResponse,
 )
+from tailrace.protocol.messages.group_admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 _log = logging.getLogger(__name__)
 
@@ -167,6 +169,8 @@ class ClassicMember:
         host.coordinator.check(synced.error_code, "synchronizing with")
         if number != host.subscription.number:
             self._is_due.set()  # the user has changed the subscription in the meantime
+        if joined.skip_assignment and self._counts is not None and not await self._is_all_assigned(self._counts):
+            self._is_due.set()  # a leader that joins again assigns the partitions
         return {TopicPartition(*target) for target in decode_assignment(synced.assignment)}
 
     async def _lead(self, joined: JoinGroupResponse) -> dict[str, bytes]:
@@ -182,6 +186,23 @@ class ClassicMember:
         view = await self._host.cluster.refresh(topics)
         found = {name: view.topics[name] for name in topics if name in view.topics}
         return {name: len(found[name].partitions) if name in found else 0 for name in topics}
+
+    async def _is_all_assigned(self, counts: Mapping[str, int]) -> bool:
+        """Return whether the members have all partitions that a static leader finds on its return.
+
+        Partitions may have been added while it was away. Kafka's leader takes them for assigned, and no member reads
+        them until the next rebalance.
+        """
+        coordinator = self._host.coordinator
+        request = DescribeGroupsRequest(groups=[coordinator.group_id])
+        try:
+            (group,) = (await coordinator.request(request, DescribeGroupsResponse, lane=self)).groups
+            coordinator.check(group.error_code, "describing")
+            assigned = {target for member in group.members for target in decode_assignment(member.member_assignment)}
+        except (ClientError, ApiError, RemoteProtocolError) as error:
+            _log.info("finding the assignment of group %s: %s", coordinator.group_id, error)
+            return False
+        return all((topic, index) in assigned for topic, count in counts.items() for index in range(count))
 
     # --- staying
 

@@ -265,6 +265,23 @@ def test_a_static_member_comes_back_to_what_it_had(shared: Shared, member: Make)
     assert len(events) == count
 
 
+def test_a_static_leader_assigns_the_partitions_that_were_added_while_it_was_away(
+    group_broker: str, shared: Shared, member: Make
+) -> None:
+    """It came back to its assignment without a rebalance, counted the new partitions, and took them for assigned. No
+    member read them until the next rebalance."""
+    topic = shared(2, 0)
+    leads = member(group_instance_id="leads").subscribe(topic)
+    settle(leads, sizes=[2])
+    stays = member(group_instance_id="stays").subscribe(topic)
+    settle(leads, stays, sizes=[1, 1])
+    leads.close()
+    with tailrace.Admin(group_broker) as admin:
+        assert admin.create_partitions({topic: 4}) == {topic: None}
+    back = member(group_instance_id="leads").subscribe(topic)
+    settle(stays, back, sizes=[2, 2])
+
+
 def test_without_a_commit_or_a_reset_there_is_an_error(shared: Shared, member: Make) -> None:
     topic = shared(1, 3)
     consumer = member(auto_offset_reset="none").subscribe(topic)
