@@ -11,8 +11,8 @@ from tailrace.client.error import ClientError, OffsetMissing
 from tailrace.client.fetch.isolation import Isolation
 from tailrace.client.fetch.truncation import EpochEnd, find_epoch_ends
 from tailrace.client.group.offset import OffsetAndMetadata
-from tailrace.client.offset import LATEST, find_offsets
-from tailrace.client.place import AT_COMMITTED, AT_EARLIEST, Place
+from tailrace.client.offset import find_offsets
+from tailrace.client.place import AT_COMMITTED, Place
 from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError, RemoteProtocolError
 
@@ -47,7 +47,7 @@ class Locator:
     async def locate(
         self, places: Mapping[TopicPartition, Place], refused: Mapping[TopicPartition, Located]
     ) -> dict[TopicPartition, Outcome]:
-        """Return the offset of each place, or the error; a position that was refused is kept if it is in the log."""
+        """Return the offset of each place, or the error; a refused position is kept if the leader has it after all."""
         outcomes: dict[TopicPartition, Outcome] = {}
         times: dict[str, dict[int, int]] = defaultdict(dict)
         committed = [target for target, place in places.items() if place == AT_COMMITTED]
@@ -61,8 +61,7 @@ class Locator:
                 times[target.topic][target.partition] = place.time_ms
         for topic, timestamps in times.items():
             outcomes |= await self._ask_leaders(topic, timestamps)
-        passed = {target: at for target, at in refused.items() if places[target] == AT_EARLIEST}
-        return outcomes | await self._stay(passed, outcomes)
+        return outcomes | await self._stay(refused, outcomes)
 
     async def _ask_group(self, targets: list[TopicPartition]) -> dict[TopicPartition, Outcome]:
         """Return committed offsets; a partition without one is left out if `reset` gives it a start."""
@@ -87,7 +86,7 @@ class Locator:
     def _check(self, target: TopicPartition, at: Located, ends: Mapping[TopicPartition, EpochEnd]) -> Outcome | None:
         """Return a commit, or the offset at which the log was truncated since."""
         end = ends.get(target)
-        if end is None or (end.end_offset >= at.offset and end.leader_epoch > NO_EPOCH):
+        if end is None or _has(end, at):
             return at
         text = f"{target} was truncated: it no longer has offset {at.offset} of leader epoch {at.leader_epoch}"
         _log.warning("%s", text)
@@ -102,24 +101,18 @@ class Locator:
     async def _stay(
         self, refused: Mapping[TopicPartition, Located], starts: Mapping[TopicPartition, Outcome]
     ) -> dict[TopicPartition, Outcome]:
-        """Return the refused positions that are between the start and the end of a log after all.
+        """Return the refused positions that the leader has after all, with the records that were read before them.
 
         Each replica applies retention for itself. So the log of the next leader can begin before a position that was
         too old for the last one, and what the consumer has read already would be read again.
         """
-        ends: dict[str, dict[int, int]] = defaultdict(dict)
+        epochs = {}
         for target, at in refused.items():
             start = starts.get(target)
-            if isinstance(start, Located) and start.offset < at.offset:
-                ends[target.topic][target.partition] = LATEST
-        kept: dict[TopicPartition, Outcome] = {}
-        for topic, timestamps in ends.items():
-            for target, end in (await self._ask_leaders(topic, timestamps)).items():
-                if not isinstance(end, Located):
-                    kept[target] = end
-                elif refused[target].offset <= end.offset:
-                    kept[target] = refused[target]
-        return kept
+            if isinstance(start, Located) and start.offset < at.offset and at.leader_epoch > NO_EPOCH:
+                epochs[target] = at.leader_epoch
+        ends = await find_epoch_ends(self._cluster, epochs) if epochs else {}
+        return {target: refused[target] for target, end in ends.items() if _has(end, refused[target])}
 
     async def _ask_leaders(self, topic: str, timestamps: Mapping[int, int]) -> dict[TopicPartition, Outcome]:
         targets = {TopicPartition(topic, partition): partition for partition in timestamps}
@@ -128,3 +121,8 @@ class Locator:
         except _ERRORS as error:
             return dict.fromkeys(targets, error)
         return {target: Located(found[partition]) for target, partition in targets.items() if partition in found}
+
+
+def _has(end: EpochEnd, at: Located) -> bool:
+    """Return whether a log has the record before an offset, as the leader of that epoch wrote it."""
+    return end.end_offset >= at.offset and end.leader_epoch > NO_EPOCH

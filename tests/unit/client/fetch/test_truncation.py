@@ -56,6 +56,35 @@ def test_a_log_that_was_cut_goes_on_at_the_cut(monkeypatch: pytest.MonkeyPatch) 
     assert "t-0 was truncated: it no longer has offset 10 of leader epoch 3; seek to an offset" in str(outcome)
 
 
+@pytest.mark.parametrize(
+    ("at", "end", "found"),
+    [
+        (Located(100, 5), EpochEnd(5, 120), Located(100, 5)),
+        (Located(100, 5), EpochEnd(5, 80), Located(77)),  # 80 to 99 would be skipped
+        (Located(100, 5), EpochEnd(-1, -1), Located(77)),
+        (Located(100, 5), None, Located(77)),
+        (Located(100), None, Located(77)),
+        (Located(70, 5), None, Located(77)),
+    ],
+)
+def test_a_refused_position_is_kept_if_the_leader_has_what_was_read_before_it(
+    at: Located, end: EpochEnd | None, found: Located, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that was cut by an unclean election, and has grown since, has other records before the position."""
+
+    async def find_ends(_: Cluster, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        assert asked == {PLACE: 5}
+        return {} if end is None else {PLACE: end}
+
+    async def find_offsets(*_: object) -> dict[int, int]:
+        return {0: 77}
+
+    monkeypatch.setattr(locator, "find_epoch_ends", find_ends)
+    monkeypatch.setattr(locator, "find_offsets", find_offsets)
+    finder = Locator(Cluster("localhost:1"), Isolation.READ_UNCOMMITTED, AT_EARLIEST)
+    assert asyncio.run(finder.locate({PLACE: AT_EARLIEST}, {PLACE: at})) == {PLACE: found}
+
+
 def test_leaders_tell_where_epochs_end(bootstrap: str, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     with tailrace.Producer(bootstrap) as producer:
