@@ -130,7 +130,7 @@ class Connection:
 
         If the reply does not come in time the connection is closed: the broker answers in order, so
         later requests would not be answered either. While a request may take longer than usual, such as a join
-        that waits for other members, the connection ends if the broker's machine does not answer for as long.
+        that waits for other members, the connection ends if the broker's machine is silent for the usual time.
         """
         timeout_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         if timeout_ms > self._request_timeout_ms:

@@ -19,7 +19,7 @@ from tailrace.protocol.primitive import Buffer
 _LENGTH = Struct(">i")
 _GOODBYE_S = 1.0
 _DISCARD = Struct("ii").pack(1, 0)  # linger for no time: the connection is reset
-_PROBE_COUNT = 3  # in the time in which the peer has to answer one
+_PROBE_COUNT = 3  # unanswered ones after which the peer counts as gone
 _TLS_STARTS = (0x1503, 0x1603)  # the first bytes of an alert and of a handshake
 
 
@@ -74,7 +74,7 @@ class Stream(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def watch_peer(self, limit_ms: float) -> None:
-        """Have the operating system end the connection if the peer's does not answer for this time.
+        """Have the operating system end the connection if the peer's machine does not answer for `limit_ms`.
 
         A machine that has lost power says nothing, and neither does a network that drops a connection. A client that
         sends nothing more would wait for ever; keepalive probes make it learn of this.
