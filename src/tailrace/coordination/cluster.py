@@ -8,8 +8,10 @@ store, uses the same code as live changes.
 
 from collections.abc import Callable, Sequence
 
+from tailrace.base.limits import RECORDS_PER_COMMIT_MAX
 from tailrace.coordination.layout import (
     CONTROLLER,
+    TOPIC_IDS,
     admitted_path,
     broker_path,
     config_path,
@@ -78,6 +80,20 @@ class ClusterMetadata:
         """Return an operation that makes a commit fail if the admission of a broker differs from the image."""
         return Check(admitted_path(broker_id), self._versions.get(admitted_path(broker_id), 0))
 
+    async def mend_topic_ids(self, guard: Operation) -> None:
+        """Create the nodes of topic ids that are missing, and remove those without a topic, if the guard holds.
+
+        Brokers of earlier versions neither create nor remove them.
+        """
+        image = self.image
+        missing = [topic for topic in image.topics.values() if topic_id_path(topic.topic_id) not in self._versions]
+        ids = {topic_id_path(topic.topic_id) for topic in (*image.topics.values(), *image.hidden.values())}
+        left = [path for path in self._versions if path.startswith(f"{TOPIC_IDS}/") and path not in ids]
+        operations: list[Operation] = [Create(*topic_id_node(topic.topic_id, topic.name)) for topic in missing]
+        operations += self._deletions(left)
+        for start in range(0, len(operations), RECORDS_PER_COMMIT_MAX):
+            await self.store.commit([guard, *operations[start : start + RECORDS_PER_COMMIT_MAX]])
+
     def _topic_guards(self, records: Sequence[Record]) -> list[Operation]:
         """Return operations that make a commit fail if a topic that it changes is not the one in the image any more.
 
@@ -119,7 +135,7 @@ class ClusterMetadata:
         path, value = node_of(record)
         written = [self._write(path, value, is_ephemeral=isinstance(record, BrokerRecord | ControllerRecord))]
         if isinstance(record, TopicRecord) and topic_id_path(record.topic_id) not in self._versions:
-            written.append(Create(*topic_id_node(record)))
+            written.append(Create(*topic_id_node(record.topic_id, record.name)))
         return written
 
     def _write(self, path: str, value: bytes, *, is_ephemeral: bool = False) -> Operation:

@@ -67,9 +67,9 @@ def topic_id_path(topic_id: UUID) -> str:
     return f"{TOPIC_IDS}/{topic_id}"
 
 
-def topic_id_node(record: TopicRecord) -> tuple[str, bytes]:
+def topic_id_node(topic_id: UUID, name: str) -> tuple[str, bytes]:
     """Return the path and the value of the node that exists as long as a topic does."""
-    return topic_id_path(record.topic_id), _dump(version=1, name=record.name)
+    return topic_id_path(topic_id), _dump(version=1, name=name)
 
 
 def partition_path(topic: str, partition: int) -> str:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.coordination.cluster import ClusterMetadata
+from tailrace.coordination.layout import TOPIC_IDS, Stored, node_of, topic_id_node, topic_id_path
 from tailrace.coordination.memory import MemoryStore
-from tailrace.coordination.store import BadVersionError, Create, NodeExistsError, NoNodeError, Watcher
+from tailrace.coordination.store import BadVersionError, Check, Create, Delete, NodeExistsError, NoNodeError, Watcher
 from tailrace.machines.authorization.vocabulary import Operation, PatternType, Permission, Resource
 from tailrace.machines.controller.entity import entity_name
 from tailrace.machines.controller.image import ClusterImage
@@ -252,6 +253,26 @@ async def test_what_was_decided_about_a_deleted_topic_does_not_change_the_next_o
     with pytest.raises(NoNodeError):
         await slow.commit(mine)
     assert await store.tree("/") == before
+
+
+async def test_topics_of_an_earlier_version_get_the_nodes_of_their_ids_and_lose_those_of_others() -> None:
+    """Such a version wrote the first of these topics, and deleted a second one."""
+    store = MemoryStore()
+    earlier: list[Stored] = [TopicRecord("t", UUID(int=1), ((1,),)), PartitionRecord("t", 0, 1, 0, (1,))]
+    await store.commit([Create(*node_of(record)) for record in earlier])
+    await store.commit([Create(*topic_id_node(UUID(int=9), "gone"))])
+    await (await loaded(store)).commit(topic("u", 2))
+    await (await loaded(store)).mend_topic_ids(Check("/brokers/topics/t", 0))
+    assert [path for path in await store.tree("/") if path.startswith(TOPIC_IDS)] == [
+        topic_id_path(UUID(int=number)) for number in (1, 2)
+    ]
+    heard: list[object] = []
+    store.watch(heard.append)
+    await (await loaded(store)).mend_topic_ids(Check("/brokers/topics/t", 0))
+    assert heard == []
+    await store.commit([Delete(topic_id_path(UUID(int=1)), 0)])
+    with pytest.raises(BadVersionError):
+        await (await loaded(store)).mend_topic_ids(Check("/brokers/topics/t", 7))
 
 
 async def test_configs_that_come_just_before_a_topic_is_deleted_do_not_pass_to_the_next_one() -> None:

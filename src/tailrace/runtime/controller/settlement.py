@@ -83,6 +83,8 @@ class Settlement:
         self._is_everything_due, self._names = False, set()
         try:
             async with self._controller.turn:
+                if names is None:
+                    await self._metadata.mend_topic_ids(self._election.guard)
                 for group in settle(self._metadata.image, self._rule_of, names):
                     await self._controller.commit(group)
                 await self._finish_removals()
