@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from tailrace.config.unit import DAY_MS
 from tailrace.coordination.store import Change, MetadataStore
+from tailrace.protocol.errors import ErrorCode
 from tailrace.runtime.lease import Lease
 from tailrace.server.dispatch import Dispatcher
 from tailrace.sim.admin_workload import AdminWorkload
@@ -33,9 +35,10 @@ from tailrace.sim.group_workload import (
 from tailrace.sim.history import History
 from tailrace.sim.incarnation import Incarnations
 from tailrace.sim.invariant import Invariants
+from tailrace.sim.late_write import LateWrites
 from tailrace.sim.process import PROCESS
 from tailrace.sim.record_workload import RecordWorkload, Shape
-from tailrace.sim.refusal import count_refusals, counting_restarts
+from tailrace.sim.refusal import counting_restarts, find_refusals
 from tailrace.sim.remade_topic_workload import TOPIC as REMADE
 from tailrace.sim.remade_topic_workload import RemadeTopicWorkload
 from tailrace.sim.simulation import Outcome, Settings, Simulation
@@ -47,6 +50,7 @@ _GROUPS_S_MIN = 6.0  # a group needs a while to form
 _QUIET_S = 120.0
 _LOOK_S = 0.2
 _REMADE_SHARE = 0.3
+_OLD_MS = 2 * DAY_MS  # longer than brokers remember a producer that sends nothing
 _DRIFTS = (1.0, 1.0, 0.99, 0.999, 1.001, 1.01)
 
 
@@ -65,6 +69,7 @@ class ClusterSimulation(Simulation):
     unclean_share = 0.05
     """The share of seeds that allow unclean elections. They promise no more than that all replicas agree at the end."""
     may_have_groups = True
+    old_share = 0.2  # of the seeds, in which producers send old records
 
     def __init__(self, seed: int, *, for_s: float | None = None) -> None:
         super().__init__(seed, for_s=for_s)
@@ -112,6 +117,7 @@ class ClusterSimulation(Simulation):
             producer_count=random.choice([1, 2]),
             member_count=random.choice([0, 1, 2]),
             consumer_count=random.choice([0, 1]),
+            record_age_ms=_OLD_MS if Random(f"old records {self.world.seed}").random() < self.old_share else 0,
         )
 
     def choose_workloads(self) -> list[Workload]:
@@ -143,13 +149,16 @@ class ClusterSimulation(Simulation):
         random = Random(f"remaker {self.world.seed}")
         if random.random() >= _REMADE_SHARE:
             return []
-        return [RemadeTopicWorkload(self.world, self.shape, self.incarnations, every_s=random.choice([0.3, 1.0]))]
+        late_writes, every_s = LateWrites(self.world, self.zookeeper, REMADE), random.choice([0.3, 1.0])
+        return [RemadeTopicWorkload(self.world, self.shape, self.incarnations, late_writes, every_s=every_s)]
 
     def broker_options(self) -> dict[str, str]:
         options = super().broker_options()
         options.pop("log.flush.interval.messages", None)
         if self.syncs:
             options["log.flush.interval.messages"] = "1"
+        if self.shape.record_age_ms:
+            options["producer.id.expiration.check.interval.ms"] = "200"
         return {
             **options,
             "offsets.topic.replication.factor": "3",
@@ -160,8 +169,7 @@ class ClusterSimulation(Simulation):
             # So small that a follower needs many fetches to catch up, and fetches ahead.
             "replica.fetch.max.bytes": Random(f"fetch {self.world.seed}").choice(["300", "3000", "1048576"]),
             "replica.high.watermark.checkpoint.interval.ms": "1000",
-            # As in Kafka, deleted records may return if all replicas crash before they have written their log starts.
-            "log.flush.offset.checkpoint.interval.ms": "50" if self.admin_every_s else "60000",
+            "log.flush.offset.checkpoint.interval.ms": self.checkpoint_interval_ms,
             "controlled.shutdown.retry.backoff.ms": "500",
             "group.min.session.timeout.ms": "1000",
             "group.consumer.min.session.timeout.ms": "1000",
@@ -169,6 +177,12 @@ class ClusterSimulation(Simulation):
             "group.consumer.min.heartbeat.interval.ms": "100",
             "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS if self.is_about_groups else 400),
         }
+
+    @property
+    def checkpoint_interval_ms(self) -> str:
+        """The time between checkpoints; if it is long, brokers write log starts only because of DeleteRecords."""
+        is_often = self.admin_every_s and Random(f"checkpoint {self.world.seed}").random() < 0.5
+        return "50" if is_often else "60000"
 
     def make_brokers(self) -> None:
         world, options = self.world, self.broker_options()
@@ -232,13 +246,18 @@ class ClusterSimulation(Simulation):
         async def listen(dispatcher: Any, served: Any, context: Any, request: Any) -> Any:
             response = await answer(dispatcher, served, context, request)
             if PROCESS.get() is not None:
-                count_refusals(self.world.count, request, response)
+                self._refused(context.broker.broker_id, find_refusals(request, response))
                 self.incarnations.answered(self.invariants.brokers[context.broker.broker_id], request, response)
                 self.invariants.answered(context.broker.broker_id, request, response)
             return response
 
         with patch.object(Dispatcher, "_answer", listen):
             yield
+
+    def _refused(self, broker_id: int, errors: Sequence[ErrorCode]) -> None:
+        for error in errors:
+            self.world.count(f"refused: {error.name}")
+        self.world.stranding.refused(self.invariants.brokers[broker_id].host, errors)
 
     @contextmanager
     def _looking_at_leases(self) -> Iterator[None]:

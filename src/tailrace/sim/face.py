@@ -53,8 +53,11 @@ class ThreadedProducer(_Threaded):
         self.client = tailrace.Producer(bootstrap, config=config)
         super().__init__()
 
-    async def send(self, topic: str, value: bytes, *, partition: int) -> "asyncio.Future[RecordMetadata]":
-        return asyncio.wrap_future(await self._call(self.client.send, topic, value, partition=partition))
+    async def send(
+        self, topic: str, value: bytes, *, partition: int, timestamp_ms: int | None = None
+    ) -> "asyncio.Future[RecordMetadata]":
+        options = {"partition": partition, "timestamp_ms": timestamp_ms}
+        return asyncio.wrap_future(await self._call(self.client.send, topic, value, **options))
 
     async def init_transactions(self) -> None:
         await self._call(self.client.init_transactions)

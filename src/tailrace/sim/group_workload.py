@@ -292,7 +292,7 @@ class Member:
         offsets = {(record.topic, record.partition): record.offset + 1 for record in records}
         named = {partition_name(target): offset for target, offset in offsets.items()}
         operation = self._world.recorder.invoke(name, "commit", group=self._shape.group, offsets=named)
-        if random.random() < self._shape.hold_share:
+        if random.random() < self._shape.hold_share and not self._world.is_healed:
             self._hold(random.uniform(*_HOLD_LONGER_S))
         try:
             await consumer.commit(offsets)
@@ -302,12 +302,17 @@ class Member:
             operation.ok()
 
     def _hold(self, longer_s: float) -> None:
-        """Hold what this member sends on its present connections for longer than it waits for an answer."""
-        self._world.count("hold commit")
+        """Hold what this member sends on its present connections for longer than it waits for an answer.
+
+        This holds its heartbeats as well, and often the group excludes it, so it is a fault and ends with the others.
+        """
         process = PROCESS.get()
+        held_s = longer_s + float(str(self._shape.settings["request.timeout.ms"])) / 1000
+        self._world.count("hold commit")
+        self._world.note(f"the network holds a commit of {process and process.name} for {held_s:.1f} s")
         for transport in list(self._world.loop.network.transports):
             if transport.process is process:
-                transport.hold(longer_s + float(str(self._shape.settings["request.timeout.ms"])) / 1000)
+                transport.hold(held_s)
 
     async def _look(self, name: str, consumer: SimConsumer) -> None:
         operation = self._world.recorder.invoke(name, "committed", group=self._shape.group)

@@ -164,7 +164,8 @@ class Invariants:
         start = 0 if before is None else before.high_watermark
         if now.high_watermark < start:
             _fail(broker, partition, f"its high watermark goes back from {start} to {now.high_watermark}")
-        if now.high_watermark < (begin := partition.log.log_start_offset):
+        # A replica whose disk failed in the middle of a truncation serves nothing until it is opened again.
+        if now.high_watermark < (begin := partition.log.log_start_offset) and not partition.is_offline:
             _fail(broker, partition, f"its high watermark is {now.high_watermark}, but its log begins at {begin}")
         if now.is_leader and (before is None or (before.is_leader, before.leader_epoch) != (True, now.leader_epoch)):
             self._check_new_leader(broker, partition, committed)

@@ -25,8 +25,11 @@ _KEPT = (LogConfig().retention_ms, LogConfig().retention_bytes)
 _APPLIED_LOOK_S = 0.1
 _APPLIED_LOOKS_MAX = 30
 _DOUBT_SHARE = 0.4
+_STRAND_SHARE = 0.3
 _DOUBT_S = (0.02, 0.3)
 _LOSS_SHARE = 0.3
+_GATHERED_S = (0.1, 0.4)
+_LATE_S = (0.3, 2.0)
 _MANY_SHARE = 0.3
 
 _LIMITS: Mapping[str, tuple[int, ...]] = {
@@ -36,6 +39,9 @@ _LIMITS: Mapping[str, tuple[int, ...]] = {
     "min.insync.replicas": (3, 5),  # only raised: with a lower one, a power loss may lose acknowledged records
 }
 """The limits that are changed, and the values by which they reject some batches or all of them."""
+
+_OF_BATCHES = ("max.message.bytes", "message.timestamp.before.max.ms")
+"""The limits by which every batch may be rejected for good."""
 
 _DRAWN = ("max.message.bytes", *_LIMITS)
 
@@ -54,6 +60,7 @@ class LiveTopicWorkload:
         self._world = world
         self._configs = {shape.topic: dict(shape.topic_configs) for shape in shapes}
         self._every_s = every_s
+        self._strandings = Random(f"strandings {world.seed}")
 
     async def prepare(self) -> None:
         """Do nothing; others create the topics."""
@@ -90,13 +97,21 @@ class LiveTopicWorkload:
         """Lower a limit, so that the topic rejects batches that it took before, and restore it."""
         topic, limit = random.choice(list(self._configs)), random.choice(_DRAWN)
         value, seconds = random.choice(_LIMITS[limit]), random.choice(_LOWERED_S)
+        chance = random.random()
+        strands = _DOUBT_SHARE <= chance < _DOUBT_SHARE + _STRAND_SHARE and limit in _OF_BATCHES
+        value = min(_LIMITS[limit]) if strands else value
         self._world.count(f"admin limit {limit}")
         self._world.note(f"{topic} has {limit}={value} for {seconds:.2f} s")
-        if random.random() < _DOUBT_SHARE:
+        if chance < _DOUBT_SHARE:
             self._lose_replies(random)
+        elif strands:
+            self._strand_producers()
         try:
             await admin.alter_configs(ResourceType.TOPIC, topic, {limit: str(value)})
-            await asyncio.sleep(seconds)
+            if strands:
+                await self._world.stranding.wait_refused(_GATHERED_S[1] + seconds)
+            else:
+                await asyncio.sleep(seconds)
         finally:
             await self._restore(admin, topic, limit)
 
@@ -107,6 +122,14 @@ class LiveTopicWorkload:
             for broker in self._world.brokers if client.name != _NAME else ():
                 network.lose(broker.host, client.host, _LOSS_SHARE)
                 self._world.loop.call_later(seconds, partial(network.lose, broker.host, client.host, 0.0))
+
+    def _strand_producers(self) -> None:
+        """Let what producers have under way arrive after they have repeated it, and have given it up."""
+        gathered_s, late_s = self._strandings.uniform(*_GATHERED_S), self._strandings.uniform(*_LATE_S)
+        hosts = {client.host for client in self._world.clients if client.name.startswith("producer-")}
+        self._world.count("admin strand producers")
+        self._world.note(f"what producers have sent in {gathered_s:.2f} s arrives up to {late_s:.2f} s late")
+        self._world.stranding.strand(hosts, gathered_s, late_s)
 
     async def _restore(self, admin: tailrace.aio.Admin, topic: str, *limits: str) -> None:
         before = self._configs[topic]

@@ -1,6 +1,7 @@
 """Clients that send and read during faults, and a final reader of everything."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
@@ -44,6 +45,7 @@ class Shape:
     producer_count: int = 2
     member_count: int = 2
     consumer_count: int = 1
+    record_age_ms: int = 0  # the age of records when they are sent, by their timestamps
 
 
 class RecordWorkload:
@@ -132,13 +134,19 @@ class SendingClient:
         place = partition_name((self._shape.topic, partition))
         operation = self._world.recorder.invoke(name, "send", partition=place, value=value)
         try:
-            future = await producer.send(self._shape.topic, value.encode(), partition=partition)
+            future = await producer.send(
+                self._shape.topic, value.encode(), partition=partition, timestamp_ms=self._timestamp_ms()
+            )
         except (BufferFull, *FAILURES) as error:
             operation.fail(error)
             return
         task = asyncio.get_running_loop().create_task(self._settle(operation, future))
         pending.add(task)
         task.add_done_callback(pending.discard)
+
+    def _timestamp_ms(self) -> int | None:
+        age_ms = self._shape.record_age_ms
+        return time.time_ns() // 1_000_000 - age_ms if age_ms else None
 
     async def _settle(self, operation: Pending, future: Awaitable[RecordMetadata]) -> None:
         try:

@@ -31,13 +31,12 @@ def settle_failed_send(operation: Pending, error: Exception) -> None:
     (operation.fail if is_definite else operation.unknown)(error)
 
 
-def count_refusals(count: Count, request: object, response: object) -> None:
-    """Count the errors in a broker's answer to a producer."""
-    if isinstance(request, ProduceRequest) and isinstance(response, ProduceResponse):
-        for topic in response.responses:
-            for answer in topic.partition_responses:
-                if answer.error_code:
-                    count(f"refused: {ErrorCode(answer.error_code).name}")
+def find_refusals(request: object, response: object) -> list[ErrorCode]:
+    """Return the errors in a broker's answer to a producer."""
+    if not isinstance(request, ProduceRequest) or not isinstance(response, ProduceResponse):
+        return []
+    answers = (answer for topic in response.responses for answer in topic.partition_responses)
+    return [ErrorCode(answer.error_code) for answer in answers if answer.error_code]
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from tailrace.client.offset import EARLIEST, LATEST
 from tailrace.client.produce.delivery import RecordMetadata
 from tailrace.sim.history import Pending
 from tailrace.sim.incarnation import Incarnations
+from tailrace.sim.late_write import LateWrites
 from tailrace.sim.record_workload import Shape, fetched_records, make_topic
 from tailrace.sim.refusal import settle_failed_send
 from tailrace.sim.workload import FAILURES, TRY_AGAIN_S, keep_trying
@@ -25,6 +26,7 @@ from tailrace.sim.world import Program, World
 TOPIC = "remade"
 GROUP = "remade-readers"
 _TIMEOUT_MS = 2_000
+_LATE_SHARE = 0.3
 _GAPS_S = (0.0, 0.0, 0.05, 0.5)
 _ACKNOWLEDGED_MIN = 3  # after all faults, by each producer
 
@@ -44,8 +46,11 @@ class _Send:
 class RemadeTopicWorkload:
     """Deletes and creates a topic in turn, while clients use it."""
 
-    def __init__(self, world: World, shape: Shape, incarnations: Incarnations, *, every_s: float) -> None:
+    def __init__(
+        self, world: World, shape: Shape, incarnations: Incarnations, late_writes: LateWrites, *, every_s: float
+    ) -> None:
         self._world = world
+        self._late_writes = late_writes
         self._shape = replace(shape, topic=TOPIC, partition_count=min(shape.partition_count, 2))
         self._every_s = every_s
         self._incarnations = incarnations
@@ -69,10 +74,12 @@ class RemadeTopicWorkload:
     # --- the administrator
 
     async def _remake(self, name: str) -> None:
-        random = Random(f"{name} {self._world.seed}")
+        random, late = (Random(f"{text} {self._world.seed}") for text in (name, f"late {name}"))
         async with tailrace.aio.Admin(self._world.bootstrap, request_timeout_ms=_TIMEOUT_MS) as admin:
             while not self._world.is_healed:
                 await asyncio.sleep(random.expovariate(1 / self._every_s))
+                if late.random() < _LATE_SHARE and await self._late_writes.provoke(late):
+                    continue
                 self._world.count("admin remake")
                 self._world.note(f"delete {TOPIC} and create it again")
                 try:

@@ -83,7 +83,8 @@ class SimStore(Mirror):
         connection, session_id, zookeeper = self._connection, self._session_id, self._zookeeper
         if self.state is not SessionState.CONNECTED or connection is None or session_id is None:
             raise NotConnectedError("the metadata store is not reachable")
-        await self._ask(lambda number: zookeeper.commit(session_id, connection, number, tuple(operations)))
+        late_s = zookeeper.catch(operations)
+        await self._ask(lambda number: zookeeper.commit(session_id, connection, number, tuple(operations)), late_s)
 
     def lease_until_ms(self) -> float:
         return self._lease.until_ms
@@ -165,14 +166,14 @@ class SimStore(Mirror):
                     continue
             return
 
-    async def _ask(self, action: Callable[[int], None]) -> None:
+    async def _ask(self, action: Callable[[int], None], late_s: float = 0.0) -> None:
         """Send a request and wait for its reply; raise the servers' error, or `OutcomeUnknown`."""
         connection, number = self._connection, next(self._numbers)
         if connection is None:
             raise NotConnectedError("the metadata store is not reachable")
         answer: asyncio.Future[None] = self._loop.create_future()
         self._waiting[number] = (self._clock.monotonic_ms(), answer)
-        connection.up.send(lambda: self._zookeeper.receive(lambda: action(number)))
+        connection.up.send(lambda: self._zookeeper.receive(lambda: action(number)), late_s)
         await answer
 
     def _drop(self) -> None:

@@ -29,6 +29,7 @@ _SPLIT_S_MAX = 0.005
 _TOGETHER_SHARE = 0.7  # of data behind delayed data, which arrives together with it
 _GREETING_COUNT = 2  # deliveries before a connection may break: the reply with the API versions has arrived
 _OVERTAKE_SHARE = 0.5  # of resets, which arrive before the data that was sent before them
+_STRANDED_REPLY_S = 1.0  # for the broker to handle what arrives late, before it learns that the client is gone
 _FINISH = b""  # sent last by a peer that writes no more
 _RESET = ConnectionResetError(104, "Connection reset by peer")
 
@@ -181,6 +182,21 @@ class SimTransport(asyncio.Transport):
     def hold(self, for_s: float) -> None:
         """Deliver nothing to the peer for a time, also if this side is gone meanwhile."""
         self._held_until_s = self._wire.loop.time() + for_s
+
+    def strand(self, for_s: float) -> None:
+        """Reset this end alone, as a proxy on the way may. What was sent before arrives after a time.
+
+        The peer does not learn of the reset before that, because nothing reaches this end any more.
+        """
+        self.hold(for_s)
+        self.peer.hold(for_s + _STRANDED_REPLY_S)
+        self._soon(self._lose, _RESET, False)
+
+    def release(self) -> None:
+        """Deliver now what is held."""
+        self._held_until_s = 0.0
+        self._is_pumping = False
+        self.pump()
 
     # --- delivery to the peer
 
@@ -341,10 +357,10 @@ class SimTransport(asyncio.Transport):
         if not self._is_gone and not self._is_black_hole:
             self._soon(self._lose, _RESET)
 
-    def _lose(self, error: Exception | None) -> None:
+    def _lose(self, error: Exception | None, may_overtake: bool = True) -> None:
         if self._is_gone:
             return
-        is_overtaken = error is not None and self._wire.random.random() < _OVERTAKE_SHARE
+        is_overtaken = error is not None and may_overtake and self._wire.random.random() < _OVERTAKE_SHARE
         self._end(keeps_outgoing=not is_overtaken)
         if self._protocol is not None:
             self._protocol.connection_lost(error)

@@ -9,6 +9,7 @@ from tailrace.sim.broker import SimBroker
 from tailrace.sim.history import Recorder
 from tailrace.sim.loop import START_S, VirtualLoop
 from tailrace.sim.process import Life, Process
+from tailrace.sim.stranding import Stranding
 
 ACKNOWLEDGED = "acknowledged"
 """The count of successful operations of every workload."""
@@ -50,6 +51,7 @@ class World:
         self.seed = seed
         self.loop = VirtualLoop(seed)  # type: ignore[abstract]  # mypy misses the implemented methods
         self.random = Random(f"world {seed}")
+        self.stranding = Stranding(self.loop.network)
         self.recorder = Recorder(self.now_ms)
         self.brokers: list[SimBroker] = []
         self.clients: list[Client] = []

@@ -4,11 +4,13 @@ A session lives as long as the servers hear from it within its timeout. A connec
 directions. When it breaks, messages in transit are lost, and the outcome of a commit may be unknown.
 """
 
+import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from contextvars import Context
+from typing import NamedTuple, Protocol
 
-from tailrace.coordination.store import Change, CommitTooLargeError, Create, Node, Operation
+from tailrace.coordination.store import Change, CommitTooLargeError, Create, Node, Operation, Put
 from tailrace.coordination.tree import Step, Tree
 from tailrace.sim.loop import VirtualLoop
 from tailrace.sim.network import Network
@@ -29,10 +31,17 @@ class Channel:
         self._arrived_count = 0
         self._early: dict[int, Callable[[], None]] = {}
 
-    def send(self, action: Callable[[], None]) -> None:
-        """Run `action` at the other end."""
+    def send(self, action: Callable[[], None], late_s: float = 0.0) -> None:
+        """Run `action` at the other end, and all that is sent after it not before it."""
         number = self._sent_count
         self._sent_count += 1
+        if late_s:
+            loop = self._network.loop
+            loop.call_at(loop.time() + late_s, lambda: self._carry(number, action), context=Context())
+        else:
+            self._carry(number, action)
+
+    def _carry(self, number: int, action: Callable[[], None]) -> None:
         self._network.carry(*self._ends, lambda: self._arrive(number, action))
 
     def _arrive(self, number: int, action: Callable[[], None]) -> None:
@@ -54,6 +63,14 @@ class Peer(Protocol):
     def answered(self, number: int, error: Exception | None) -> None: ...
 
     def broken(self) -> None: ...
+
+
+class _Trap(NamedTuple):
+    """The path of a node whose next change is held when a client sends it, for so long."""
+
+    path: str
+    for_s: float
+    caught: "asyncio.Future[None]"
 
 
 class Session:
@@ -78,6 +95,7 @@ class SimZookeeper:
         self._loop = loop
         self._sessions: dict[int, Session] = {}
         self._ids = itertools.count(1)
+        self._trap: _Trap | None = None
         self._is_stalled = False
         self._held: list[Callable[[], None]] = []
         self._newest: dict[str, int] = {}  # the latest session of a program
@@ -160,6 +178,24 @@ class SimZookeeper:
     def stall(self) -> None:
         """Stop replying, as during an election of the servers' leader."""
         self._is_stalled = True
+
+    def hold_next(self, path: str, for_s: float) -> "asyncio.Future[None]":
+        """Hold the next commit that changes a node, with all that its client sends after it.
+
+        The result is done when the client has sent it.
+        """
+        self._trap = _Trap(path, for_s, self._loop.create_future())
+        return self._trap.caught
+
+    def catch(self, operations: Sequence[Operation]) -> float:
+        """Return for how many seconds to hold a commit, because it is the one to be held; else 0."""
+        trap = self._trap
+        if trap is None or not any(isinstance(each, Put) and each.path == trap.path for each in operations):
+            return 0.0
+        self._trap = None
+        if not trap.caught.done():
+            trap.caught.set_result(None)
+        return trap.for_s
 
     def resume(self) -> None:
         """Handle the waiting messages. Sessions get their full timeout again, as from a new leader."""

@@ -112,6 +112,13 @@ def sessions_never_end() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def static_members_keep_assignments() -> Iterator[None]:
+    """A static member of a classic group that comes back with other topics gets the assignment that it had."""
+    with patch.object(ClassicGroup, "topics_of", lambda *_: None):
+        yield
+
+
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "old members may commit": old_members_may_commit,
     "partitions are assigned twice": partitions_are_assigned_twice,
@@ -122,6 +129,7 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "members do not look": members_do_not_look,
     "automatic commits run ahead": automatic_commits_run_ahead,
     "sessions never end": sessions_never_end,
+    "static members keep assignments": static_members_keep_assignments,
 }
 
 FOUND = {
@@ -134,5 +142,6 @@ FOUND = {
     "members do not look": {"offset went back", "group-offset-regression"},
     "automatic commits run ahead": {"commit-ahead"},
     "sessions never end": {"unconverged"},
+    "static members keep assignments": {"unconverged"},
 }
 """What a simulation without the safeguard finds, among others."""

@@ -11,6 +11,8 @@ from tailrace.client.produce.identity import OwnIdentity
 from tailrace.client.produce.queue import Queue
 from tailrace.client.produce.sender import Sender
 from tailrace.protocol.errors import ApiError, ErrorCode
+from tailrace.protocol.primitive import Buffer
+from tailrace.records.batch import BatchHeader
 from tailrace.runtime.partition import Partition
 from tailrace.storage.producer_state import ProducerState
 
@@ -95,6 +97,18 @@ def doubtful_batches_are_renumbered() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def producers_expire_by_timestamps() -> Iterator[None]:
+    """A broker forgets a producer a day after the timestamps of its records, whenever it wrote them, as Kafka does."""
+    replay = ProducerState.replay
+
+    def replay_undated(state: ProducerState, header: BatchHeader, base_offset: int, batch: Buffer, *_: int) -> Any:
+        return replay(state, header, base_offset, batch)
+
+    with patch.object(ProducerState, "replay", replay_undated):
+        yield
+
+
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "batches overtake": batches_overtake,
     "numbers are used again": numbers_are_used_again,
@@ -102,4 +116,5 @@ ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "doubt is not told": doubt_is_not_told,
     "doubtful batches are renumbered": doubtful_batches_are_renumbered,
     "no duplicates are known": no_duplicates_are_known,
+    "producers expire by timestamps": producers_expire_by_timestamps,
 }

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 from tailrace.coordination.layout import node_of, partition_path, record_of
 from tailrace.coordination.store import Change, Put
@@ -11,9 +12,11 @@ from tailrace.runtime.partition import Partition
 from tailrace.sim.broker import SimBroker
 from tailrace.sim.cluster import ClusterSimulation
 from tailrace.sim.fault import Faults
+from tailrace.sim.late_write import LateWrites
 from tailrace.sim.record_workload import Shape
 
 _LOOKS_MAX = 100_000
+_TRIES = 5
 PATH = partition_path("views", 0)
 
 
@@ -24,6 +27,7 @@ class Scene(ClusterSimulation):
     care_share = 0.0
     unclean_share = 0.0
     may_have_groups = False
+    old_share = 0.0
 
     def __init__(self, seed: int, script: "type[Script]") -> None:
         super().__init__(seed)
@@ -159,6 +163,19 @@ class PausedLeader(Script):
             leader.resume()
             await asyncio.sleep(2)
             leader = self._find(self.state.leader)
+
+
+class LateWrite(Script):
+    """A leader writes that a follower lags, and the topic is made again before that arrives."""
+
+    async def play(self, leader: SimBroker, one: SimBroker, other: SimBroker) -> None:
+        for follower in (one, other):
+            self.network.cut(follower.host, leader.host)
+        writes, random = LateWrites(self._world, self.zookeeper, "views"), Random(self._world.seed)
+        for _ in range(_TRIES):
+            if await writes.provoke(random):
+                return
+        raise TimeoutError("the leader has not written anything")
 
 
 class Plain(Script):

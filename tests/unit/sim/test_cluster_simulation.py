@@ -2,8 +2,18 @@
 
 import pytest
 from tests.unit.sim.ablation import ABLATIONS, no_lease_after_the_wait
+from tests.unit.sim.admin_ablation import late_writes_change_the_next_topic
 from tests.unit.sim.produce_ablation import no_duplicates_are_known
-from tests.unit.sim.script import Fork, FullDisks, LateIsrChange, PausedLeader, Plain, Scene, TwoQuickElections
+from tests.unit.sim.script import (
+    Fork,
+    FullDisks,
+    LateIsrChange,
+    LateWrite,
+    PausedLeader,
+    Plain,
+    Scene,
+    TwoQuickElections,
+)
 
 from tailrace.sim.cluster import ClusterSimulation
 from tailrace.sim.simulate import report
@@ -55,6 +65,15 @@ def test_what_the_followers_have_may_be_acknowledged_without_the_lease() -> None
         outcome = Scene(1, PausedLeader).run()
     assert different, outcome.notes
     assert not outcome.problems, outcome.notes
+
+
+def test_a_late_write_about_a_deleted_topic_is_found_if_it_counts_for_the_next_one() -> None:
+    """The records of the deleted topic are missing in both cases."""
+    outcome = Scene(1, LateWrite).run()
+    assert not any("Violation" in problem for problem in outcome.problems), outcome.problems
+    with late_writes_change_the_next_topic():
+        outcome = Scene(1, LateWrite).run()
+    assert any("Violation" in problem for problem in outcome.problems), outcome.notes
 
 
 def test_a_batch_that_is_written_twice_is_found() -> None:

@@ -130,6 +130,13 @@ def test_a_log_that_begins_above_its_high_watermark() -> None:
         pair.look()
 
 
+def test_a_replica_whose_disk_failed_in_the_middle_of_a_truncation_is_not_judged() -> None:
+    pair = Pair(Replica(b"a", b"b", high_watermark=1), Replica())
+    pair.one.replica.log_start_offset = 2
+    pair.one.replica.is_offline = True
+    pair.look()
+
+
 def test_replicas_that_differ_below_their_high_watermarks() -> None:
     pair = Pair(Replica(b"a", high_watermark=1), Replica(b"b", high_watermark=1))
     with pytest.raises(Violation, match="the batch at offset 0 differs from the committed one"):

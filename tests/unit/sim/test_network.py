@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.sim.scene import Echo, play
 
+from tailrace.protocol.errors import ErrorCode
 from tailrace.server.peer_state import PeerState, peer_state
 from tailrace.sim.network import Network
 from tailrace.sim.process import Life, Process
+from tailrace.sim.stranding import Stranding
 
 
 class Pair:
@@ -280,6 +282,47 @@ def test_only_the_next_request_of_a_kind_is_held() -> None:
         pair.here.transport.write(wanted)
         await asyncio.sleep(1)
         assert pair.there.received == other + wanted + wanted
+
+    play(scene())
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_is_stranded_arrives_late_or_when_a_batch_is_out_of_order(is_refused: bool) -> None:
+    """The end that is reset learns of it at once, and the other end not before it answers."""
+
+    async def scene() -> None:
+        pair = await Pair().connect()
+        stranding = Stranding(pair.network)
+        stranding.strand(["north"], 1.0, 9.0)
+        pair.here.transport.write(b"hello")
+        await pair.here.lost
+        await asyncio.sleep(1)
+        assert (pair.there.received, peer_state(pair.there.transport)) == (b"", PeerState.PRESENT)
+        if is_refused:
+            stranding.refused("east", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+            stranding.refused("south", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+        await asyncio.sleep(1)
+        assert pair.there.received == (b"hello" if is_refused else b"")
+        await asyncio.sleep(10)
+        assert pair.there.received == b"hello"
+        await pair.there.lost
+
+    play(scene())
+
+
+def test_the_first_refusal_because_of_a_limit_ends_the_wait_for_it() -> None:
+    async def scene() -> None:
+        stranding = Stranding(Pair().network)
+        waiting = asyncio.ensure_future(stranding.wait_refused(60.0))
+        await asyncio.sleep(1)
+        stranding.refused("south", [ErrorCode.NOT_ENOUGH_REPLICAS])
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        stranding.refused("south", [ErrorCode.MESSAGE_TOO_LARGE])
+        stranding.refused("south", [ErrorCode.MESSAGE_TOO_LARGE])
+        await asyncio.sleep(1)
+        assert waiting.done()
+        await stranding.wait_refused(1.0)
 
     play(scene())
 

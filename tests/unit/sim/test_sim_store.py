@@ -10,7 +10,7 @@ import pytest
 from tests.unit.coordination import test_store_contract as contract
 from tests.unit.sim.scene import play, running_loop
 
-from tailrace.coordination.store import Create, NotConnectedError, OutcomeUnknown, Put, SessionState
+from tailrace.coordination.store import BadVersionError, Create, NotConnectedError, OutcomeUnknown, Put, SessionState
 from tailrace.sim.clock import SimClock
 from tailrace.sim.process import Life, Process
 from tailrace.sim.store import SimStore
@@ -76,6 +76,26 @@ def test_others_hear_of_a_commit_soon_and_ephemeral_nodes_go_with_their_session(
         await north.close()
         await asyncio.sleep(1)
         assert set(await south.tree("/")) == {"/kept"}
+
+    play(scene())
+
+
+def test_the_next_change_of_a_node_is_held_with_what_its_client_sends_after_it() -> None:
+    async def scene() -> None:
+        world = Scene()
+        north, south = await world.open("north"), await world.open("south")
+        await north.commit([Create("/a", b"0"), Create("/b", b"0")])
+        caught = world.zookeeper.hold_next("/a", 1.0)
+        await north.commit([Put("/b", b"1", 0)])
+        assert not caught.done()
+        late = asyncio.ensure_future(north.commit([Put("/a", b"1", 0)]))
+        await caught
+        after = asyncio.ensure_future(north.commit([Put("/b", b"2", 1)]))
+        await south.commit([Put("/a", b"2", 0)])
+        with pytest.raises(BadVersionError):
+            await late
+        await after
+        assert [(await south.get(path)).value for path in ("/a", "/b")] == [b"2", b"2"]  # type: ignore[union-attr]
 
     play(scene())
 

@@ -70,6 +70,7 @@ class TransactionClusterSimulation(ClusterSimulation):
     care_share = 0.0
     unclean_share = 0.0
     may_have_groups = False
+    old_share = 0.0
 
     def choose_length(self) -> float:
         return self.random.choice([8.0, 12.0, 20.0])

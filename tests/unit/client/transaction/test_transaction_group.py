@@ -1,5 +1,6 @@
 """Offsets of groups that are committed by the transactions of producers: read, transform and write exactly once."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +113,8 @@ def test_offsets_are_committed_for_the_topic_that_was_read(
     """The offset of a deleted topic was committed for the next topic of its name, whose first records were skipped."""
     if generation == "v1":
         pytest.skip("TxnOffsetCommit of the first generation has no topic ids")
+    if os.environ.get("TAILRACE_TEST_TARGET") == "kafka":
+        pytest.skip("TxnOffsetCommit of Apache Kafka 4.3 has no topic ids")
     topic = make_partitions(1)
     fill(transaction_broker, topic, 3)
     with (

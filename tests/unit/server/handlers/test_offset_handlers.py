@@ -199,6 +199,17 @@ async def test_deleted_records_stay_deleted_after_a_kill() -> None:
         assert again.replicas.get("t", 0).log.log_start_offset == 3
 
 
+async def test_a_deletion_that_a_crash_would_undo_is_not_acknowledged() -> None:
+    """It was acknowledged although the disk was full and the log start could not be written."""
+    machine = BrokerInMemory()
+    async with peer(machine) as client:
+        await fill(client)
+        machine.fs.capacity_bytes = machine.fs.used_bytes()
+        assert await deleted(client, delete_request((0, 3))) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+        machine.fs.capacity_bytes = None
+        assert await deleted(client, delete_request((0, 3))) == [(0, 3)]
+
+
 @pytest.mark.parametrize(
     ("topic", "index", "offset", "code"),
     [
