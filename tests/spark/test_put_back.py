@@ -29,14 +29,18 @@ from tailrace.pipeline import files, flow, s3
 old, new = (files(name, format="json", schema="n int") for name in ("old", "new"))
 
 @flow(source=[old, new], sink=s3("{out}"))
-def both(old, new): return old.union(new)
+def both(old, new): return {rows}
 """
 
 
-def test_a_batch_of_other_files_is_noticed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Spark's file source only counts its batches, so the position of another batch of the same number is the same."""
+@pytest.mark.parametrize("rows", ["old.union(new)", "old.union(old.where('n < 0')).union(new)"], ids=["once", "twice"])
+def test_a_batch_of_other_files_is_noticed(spark: SparkSession, broker: Broker, tmp_path: Path, rows: str) -> None:
+    """Spark's file source only counts its batches, so the position of another batch of the same number is the same.
+
+    Of a source that is read twice there are two positions and one log, so the logs are not numbered as the positions.
+    """
     sink, file = s3((tmp_path / "out").as_uri()), tmp_path / "put_back.py"
-    file.write_text(FLOW.format(out=sink.settings.url))
+    file.write_text(FLOW.format(out=sink.settings.url, rows=rows))
     used = checkpoints_of(file)
     copy, newer = used.with_name("copy"), used.with_name("newer")
     for name in ("old", "new", "out"):

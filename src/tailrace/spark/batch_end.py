@@ -6,8 +6,8 @@ from typing import Protocol
 
 from tailrace.client.transaction.state import PreparedTransaction
 from tailrace.spark.claimed_desk import Standing
-from tailrace.spark.decision import Decision, Offer, check_size, plan_commit
-from tailrace.spark.error import RetriableWriteError
+from tailrace.spark.decision import Decision, Offer, Plan, check_size, plan_commit
+from tailrace.spark.error import RetriableWriteError, WriteError
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
     try:
         standing = desk.take(offer.run_id)
         found = standing.decision
-        plan = plan_commit(found, offer)
+        plan = _plan(desk, found, offer)
         _check_open(desk, offer, standing)
         if plan.decision is not None:
             check_size(plan.decision, offer.sink)
@@ -74,6 +74,27 @@ def commit_batch(desk: Desk, offer: Offer) -> None:
     desk.end((*plan.abort, *remains), commit=False)
     if remains:
         log.warning("%s had left open %d transactions, which are now aborted", offer.sink, len(remains))
+
+
+def _plan(desk: Desk, found: Decision | None, offer: Offer) -> Plan:
+    """Return the steps for a batch. If it is refused, or older, what was decided before is committed nevertheless.
+
+    A driver may have crashed before it committed what it had decided. Prepared transactions have no timeout, so readers
+    of committed records would wait until the query runs again with the right checkpoint.
+    """
+    try:
+        plan = plan_commit(found, offer)
+    except WriteError:
+        _commit_open(desk, found)
+        raise
+    if found is not None and found.batch_id > offer.batch_id:
+        _commit_open(desk, found)
+    return plan
+
+
+def _commit_open(desk: Desk, decided: Decision | None) -> None:
+    if decided is not None:
+        desk.end(desk.find_open(decided.transactions), commit=True)
 
 
 def _check_open(desk: Desk, offer: Offer, standing: Standing) -> None:
@@ -109,8 +130,7 @@ def _abort_undecided(desk: Desk, offer: Offer) -> None:
 def settle(desk: Desk, run_id: str) -> None:
     """End the open transactions of a sink: commit the decided ones, and abort the others."""
     found = desk.take(run_id).decision
-    if found is not None:
-        desk.end(desk.find_open(found.transactions), commit=True)
+    _commit_open(desk, found)
     while remains := _find_remains(desk, None):
         desk.end(remains, commit=False)
 

@@ -124,16 +124,18 @@ def _check_is_newest(found: Decision | None, offer: Offer) -> None:
         return
     if found.batch_id > offer.batch_id and offer.transactions:
         there = f"it goes on with batch {offer.batch_id} of {offer.sink}, and batch {found.batch_id} is in the topic"
+        lost = f"Batches {offer.batch_id} to {found.batch_id} would be left out, although they have other rows"
     elif is_other(found.plan, offer.plan):
         there = (
-            f"it has planned batch {offer.batch_id} of {offer.sink} anew, and another batch {found.batch_id} is there"
+            f"it has planned batch {offer.batch_id} of {offer.sink} anew, and the topic has another batch "
+            f"{found.batch_id}"
         )
+        lost = "This batch would be left out, although it has other rows"
     else:
         return
     raise WriteError(
-        f"the checkpoint of the query is older than what it has written: {there}. The next batches would be left out "
-        "although their rows are others: put the newer checkpoint back, or start with a new one, which writes all rows "
-        "again"
+        f"the checkpoint of the query is older than what it has written: {there}. {lost}: put the newer checkpoint "
+        "back, or start with a new one, which writes all rows again"
     )
 
 

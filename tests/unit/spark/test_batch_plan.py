@@ -1,5 +1,6 @@
 """The fingerprints of batches, from the files of a checkpoint."""
 
+import tracemalloc
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,37 @@ def test_a_batch_of_other_files_has_another_plan(tmp_path: Path) -> None:
     log_files(tmp_path, 1, "3", "a")
     assert is_other(plan(tmp_path, 7, "-", '{"logOffset":3}'), plan(tmp_path, 7, "-", '{"logOffset":9}'))
     assert plan(tmp_path, 7, '{"logOffset":-1}') is not None
+
+
+@pytest.mark.parametrize("order", ["aa", "aab", "aba", "baa"])
+def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path, order: str) -> None:
+    """Such a batch had no fingerprint: Spark writes an end for each occurrence, and has a log for each source."""
+    numbers = {"a": 7, "b": 5}
+    log_of = {source: index for index, source in enumerate(dict.fromkeys(order))}
+    ends = [f'{{"logOffset":{numbers[source]}}}' for source in order]
+    for source in order:
+        log_files(tmp_path, log_of[source], str(numbers[source]), "x")
+    first = plan(tmp_path, 9, *ends)
+    assert first == read_plan(tmp_path, 9) is not None
+    for source in order:
+        log_files(tmp_path, log_of[source], str(numbers[source]), "y")
+        assert is_other(first, plan(tmp_path, 9, *ends))
+        log_files(tmp_path, log_of[source], str(numbers[source]), "x")
+    (tmp_path / "sources" / str(log_of["a"]) / "7").unlink()
+    assert plan(tmp_path, 9, *ends) is None, "Spark has deleted the log"
+
+
+def test_the_log_of_many_files_is_not_read_into_memory(tmp_path: Path) -> None:
+    """A compacted log of Spark's file source lists all files that the query has read."""
+    log_files(tmp_path, 0, "9.compact", *(f"file:///data/{number:0100}.json" for number in range(60_000)))
+    size_bytes = (tmp_path / "sources" / "0" / "9.compact").stat().st_size
+    tracemalloc.start()
+    try:
+        assert plan(tmp_path, 7, '{"logOffset":9}') is not None
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < size_bytes / 4
 
 
 def test_a_plan_that_is_not_known_is_no_other_one(tmp_path: Path) -> None:

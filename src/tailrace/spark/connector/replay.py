@@ -42,14 +42,15 @@ def is_repeated(
         return False
     if last > batch_id:
         there = f"it goes on with batch {batch_id}, and {sink} has batch {last}"
+        lost = f"Batches {batch_id} to {last} would be left out, although they have other rows"
     elif is_other(noted, plan):
         there = f"it has planned batch {batch_id} anew, and {sink} has another batch {batch_id}"
+        lost = "This batch would be left out, although it has other rows"
     else:
         return True
     raise ConnectorError(
-        f"the checkpoint of flow {flow} is older than what it has written: {there}. The next batches would "
-        "be left out although their rows are others: put the newer checkpoint back, or reset the flow, which writes "
-        "all rows again"
+        f"the checkpoint of flow {flow} is older than what it has written: {there}. {lost}: put the newer checkpoint "
+        "back, or reset the flow, which writes all rows again"
     )
 
 

@@ -167,7 +167,7 @@ def _set_up_batches(connection: "Connection[Any]", batches: "sql.Identifier") ->
     except psycopg.errors.InsufficientPrivilege as error:
         shown = command.as_string(connection)
         raise ConnectorError(
-            f"{error.diag.message_primary}: an earlier version made it, run {shown} as its owner"
+            f"{error.diag.message_primary}: table {BATCHES} was made by an earlier version; run {shown} as its owner"
         ) from None
 
 
