@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from uuid import UUID
 
 from tailrace.base.limits import FETCH_WAIT_MS_MAX
+from tailrace.base.sentinel import NO_OFFSET
 from tailrace.machines.fetch_session import FetchContext, FetchPartition, Key
 from tailrace.machines.replica.epoch import find_divergence
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -64,8 +65,11 @@ class Read:
         )
 
     def told(self) -> None:
-        """Let the session remember what the reply says."""
-        self.asked.told(self.reply.error_code, self.reply.high_watermark, self.reply.log_start_offset)
+        """Let the session remember what the reply says; a follower that has to truncate its log takes in no offsets."""
+        reply = self.reply
+        is_taken_in = reply.diverging_epoch is None
+        offsets = (reply.high_watermark, reply.log_start_offset) if is_taken_in else (NO_OFFSET, NO_OFFSET)
+        self.asked.told(reply.error_code, *offsets)
 
 
 Locate = Callable[[Read, int, bool], None]

@@ -137,3 +137,24 @@ async def test_what_retention_deletes_is_deleted_on_followers_without_new_record
         leadership = cluster[1].partition().leadership
         assert leadership is not None
         await until(lambda: leadership.low_watermark == log_start_offset)
+
+
+async def test_a_follower_that_had_to_truncate_its_log_hears_what_was_deleted_meanwhile() -> None:
+    """The answer that had it truncate named the log start, too, and the leader did not repeat that. The follower kept
+    what its leader had deleted, so it could not join the ISR until a record was appended.
+    """
+    async with running(2) as pair:
+        await pair.create([(1, 2)])
+        await fill(pair)
+        await until(lambda: pair[2].partition().high_watermark == 4)
+        assert pair[2].server is not None
+        await pair[2].server.broker.fetchers.stop()
+        assert (await pair.produce(1, b"uncommitted", acks=1)).error_code == 0
+        await pair[1].stop()
+        await pair.elect(2, (2,))
+        await until(lambda: pair[2].partition().is_leader)
+        assert await delete(pair, 2, 2) == (ErrorCode.NONE, 2)
+        await pair[1].start()
+        await until(lambda: pair.state().isr == (2, 1))
+        assert starts(pair, 1, 2) == [2, 2]
+        assert pair[1].partition().log.log_end_offset == 4
