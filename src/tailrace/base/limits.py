@@ -383,8 +383,8 @@ GROUP_SETTINGS_REMEMBERED_MAX = 1000
 # within a second. Each change is a write of its own, and ZooKeeper handles many of them together.
 ISR_CHANGES_AT_ONCE_MAX = 64
 
-# How long another broker may take to accept a connection. It is nearby; a longer wait would only delay the fetches of
-# partitions whose leader has moved.
+# How long another broker may take to accept a connection, and how long its machine may be silent while a reply is due
+# (`Stream.watch_peer`). It is nearby; a longer wait would only delay the fetches of partitions whose leader has moved.
 PEER_CONNECT_MS = 10_000
 
 # How long a fetcher waits for more partitions when it gets some during a fetch. The partitions of an election arrive
