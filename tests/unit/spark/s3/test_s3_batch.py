@@ -96,6 +96,14 @@ def test_a_checkpoint_that_was_put_back_is_an_error(store: Any) -> None:
         BatchCommit(SETTINGS, store, BATCH).is_committed()
 
 
+def test_a_checkpoint_that_is_older_than_a_batch_without_rows_is_an_error(store: Any) -> None:
+    """Such a batch has no manifest. It was written anew with the rows of the later batch, which were there twice."""
+    later = replace(BATCH, batch_id=8)
+    BatchCommit(SETTINGS, store, later, "8:a").commit(write(store, "aaaaaaaa", [1], batch=later))
+    with pytest.raises(ConnectorError, match=r"of flow orders is older .* batch 7, and s3://.* has batch 8"):
+        BatchCommit(SETTINGS, store, BATCH, "7:a").is_committed()
+
+
 def test_another_batch_of_the_same_number_is_an_error(store: Any) -> None:
     """It was left out as a repeated one, although an older copy of the checkpoint had been put back."""
     assert BatchCommit(SETTINGS, store, BATCH, "7:a").commit(objects := write(store, "aaaaaaaa", [1]))

@@ -32,14 +32,14 @@ class BatchCommit:
     def is_committed(self) -> bool:
         """Return whether an attempt to write the batch counts already.
 
-        Raises `ConnectorError` if a later batch counts, too, or another one of this number.
+        Raises `ConnectorError` if a later batch counts, or another one of this number.
         """
-        found = self._read(self._batch)
-        if found is None:
+        found, later = self._read(self._batch), self._find_later()
+        if found is None and later is None:
             return False
         flow, batch_id = self._batch.flow, self._batch.batch_id
-        last = self._find_later() or batch_id
-        return is_repeated(last, batch_id, flow, self._settings, found.plan, self._plan)
+        noted = None if found is None else found.plan  # a batch without rows has no manifest
+        return is_repeated(later or batch_id, batch_id, flow, self._settings, noted, self._plan)
 
     def commit(self, objects: Sequence[Written]) -> bool:
         """Let these objects count, unless those of another attempt do; returns whether they do."""
