@@ -104,6 +104,29 @@ def test_another_batch_of_the_same_number_is_an_error(server: RedisServer, setti
         assert client.hgetall(notes_key("orders")) == {b"orders query-1": b"1", b"orders query-1 plan": b"1:a"}
 
 
+@pytest.mark.parametrize(("batch_id", "message"), [(0, "has batch 1"), (1, "planned batch 1 anew")])
+def test_a_batch_without_rows_of_an_older_checkpoint_is_an_error(
+    server: RedisServer,
+    settings: RedisSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batch_id: int,
+    message: str,
+) -> None:
+    """It was not compared with the last batch of the stream, and the batch after it wrote that one's rows again."""
+    task = StreamTask(settings, STOP, "orders", is_staged=True)
+    commit(task, "orders", 1, written(task, row(1)), "1:a")
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id": "query-1"}')
+    sink = redis(server.url, stream="orders", cluster=server.is_cluster)
+    monkeypatch.setattr(writer, "write_rows", lambda rows, task, place: rows)
+    none: Any = []
+    for number in (batch_id, 2):
+        (tmp_path / "offsets" / str(number)).write_text('v1\n{}\n{"orders":{"0":7}}')
+        with pytest.raises(ConnectorError, match=message) if number == batch_id else nullcontext():
+            sink.write_batch(none, number, FlowPlace("orders", tmp_path, tmp_path))
+
+
 def test_notes_of_an_earlier_version_are_taken(server: RedisServer, settings: RedisSettings) -> None:
     task = StreamTask(settings, STOP, "orders", is_staged=True)
     commit(task, "orders", 0, written(task, row(0)))

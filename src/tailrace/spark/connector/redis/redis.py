@@ -146,7 +146,8 @@ class Redis(Source, Sink):
 
     def write_batch(self, batch: "DataFrame", batch_id: int, place: FlowPlace) -> None:
         from tailrace.spark.connector.batch_plan import read_plan
-        from tailrace.spark.connector.redis.writer import HashTask, StreamTask, commit, write_rows
+        from tailrace.spark.connector.redis.writer import HashTask, StreamTask, check_empty, commit, write_rows
+        from tailrace.spark.connector.replay import read_query_id
 
         if self.hash is not None:
             write_rows(batch, HashTask(self.settings, place.rejects, self.ttl), place)
@@ -154,8 +155,13 @@ class Redis(Source, Sink):
         is_staged = place.delivery is Delivery.EXACTLY_ONCE
         task = StreamTask(self.settings, place.rejects, self.streams[0], is_staged, self.maxlen)
         staged = write_rows(batch, task, place)
-        if is_staged:
-            commit(task, place.flow, batch_id, staged, read_plan(place.checkpoint, batch_id))
+        if not is_staged:
+            return
+        plan = read_plan(place.checkpoint, batch_id)
+        if staged:
+            commit(task, place.flow, batch_id, staged, plan)
+        else:
+            check_empty(task, place.flow, read_query_id(place.checkpoint), batch_id, plan)
 
 
 def redis(

@@ -186,8 +186,25 @@ def commit(task: StreamTask, flow: str, batch_id: int, staged: list[Any], plan: 
     with redis_scope(patient, f"commit batch {batch_id} to stream {task.stream}"):
         client = open_client(patient)
         moved, last, noted = client.eval(_COMMIT, len(keys), *keys, name, batch_id, limit, *counts, plan or "")
-    is_repeated(last, batch_id, flow, f"stream {task.stream}", None if noted is None else noted.decode(), plan)
+    _check_last(task, flow, batch_id, plan, last, noted)
     return int(moved)
+
+
+def check_empty(task: StreamTask, flow: str, query_id: str, batch_id: int, plan: str | None) -> None:
+    """Check a batch without rows, which is not committed.
+
+    Raises `ConnectorError` if a later batch was committed before, or another one of this number.
+    """
+    name = f"{flow} {query_id}"
+    with redis_scope(task.settings, f"look for batch {batch_id} of stream {task.stream}"):
+        last, noted = open_client(task.settings).hmget(notes_key(task.stream), [name, f"{name} plan"])
+    _check_last(task, flow, batch_id, plan, None if last is None else int(last), noted)
+
+
+def _check_last(
+    task: StreamTask, flow: str, batch_id: int, plan: str | None, last: int | None, noted: bytes | None
+) -> None:
+    is_repeated(last, batch_id, flow, f"stream {task.stream}", None if noted is None else noted.decode(), plan)
 
 
 def _result(refused: Counter[str], key: str | None = None, row_count: int = 0, query_id: str | None = None) -> Any:
