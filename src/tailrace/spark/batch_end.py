@@ -19,8 +19,11 @@ class Desk(Protocol):
         """Claim the sink, so that other workers and earlier runs cannot decide."""
         ...
 
-    def has_taken(self, run_id: str) -> bool:
-        """Return whether this run has claimed the sink before, so that earlier runs have left nothing open."""
+    def has_passed(self, run_id: str, batch_id: int) -> bool:
+        """Return whether this run has claimed the sink before, and the last decision is about an earlier batch.
+
+        Then earlier runs have left nothing open, and have not written this batch.
+        """
         ...
 
     def decide(self, decision: Decision) -> None:
@@ -51,7 +54,7 @@ class Desk(Protocol):
 def commit_batch(desk: Desk, offer: Offer) -> None:
     """Make a batch visible in the output exactly once."""
     is_empty = not offer.transactions and not offer.had_failures
-    if is_empty and desk.has_taken(offer.run_id) and not desk.is_search_due():
+    if is_empty and desk.has_passed(offer.run_id, offer.batch_id) and not desk.is_search_due():
         return
     try:
         standing = desk.take(offer.run_id)

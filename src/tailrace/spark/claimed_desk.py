@@ -55,9 +55,13 @@ class ClaimedDesk(ABC):
         is_first = before is None or before.runs[-1] != run_id
         return Standing(self._decision, is_first, () if before is None else before.remains)
 
-    def has_taken(self, run_id: str) -> bool:
-        """Return whether this run has claimed the sink before, so that earlier runs have left nothing open."""
-        return self._run_id == run_id
+    def has_passed(self, run_id: str, batch_id: int) -> bool:
+        """Return whether this run has claimed the sink before, and the last decision is about an earlier batch.
+
+        Then earlier runs have left nothing open, and have not written this batch.
+        """
+        decided = self._decision
+        return self._run_id == run_id and (decided is None or decided.batch_id < batch_id)
 
     def decide(self, decision: Decision) -> None:
         """Write a decision durably; raises if another worker has claimed the sink since."""

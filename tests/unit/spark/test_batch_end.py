@@ -157,6 +157,19 @@ def test_a_checkpoint_that_is_older_by_one_batch_is_an_error(has_rows: bool) -> 
     assert (brokers.committed, brokers.aborted, brokers.open) == ([(9, decided)], set(offered), {})
 
 
+def test_batches_without_rows_up_to_the_last_one_of_the_topic_are_compared_with_it() -> None:
+    """The run had claimed the sink in the first of them, so the second passed without a look at the decision, and the
+    batch after it wrote the rows of the topic's last batch again.
+    """
+    brokers = Brokers()
+    commit_batch(ModelDesk(brokers), Offer("q", "r", 9, (brokers.prepare(9, "r", 0),), plan="9:a"))
+    desk = ModelDesk(brokers)
+    commit_batch(desk, Offer("q", "new", 8, (), plan="8:b"))
+    with pytest.raises(WriteError, match="planned batch 9 of q anew"):
+        commit_batch(desk, Offer("q", "new", 9, (), plan="9:b"))
+    commit_batch(desk, Offer("q", "new", 9, (), plan="9:a"))
+
+
 @pytest.mark.parametrize("batch_id", [8, 9])
 def test_a_decision_is_carried_out_also_if_an_older_checkpoint_was_put_back(batch_id: int) -> None:
     """The driver crashed between its decision and the commit. The query failed before it committed what was decided,
