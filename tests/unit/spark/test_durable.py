@@ -138,7 +138,15 @@ def test_a_slot_is_advanced_after_the_end_of_the_batch_is_on_the_disk(
 
 @pytest.mark.parametrize(
     ("location", "expected"),
-    [("/a/b", "/a/b"), ("a b", "a b"), ("file:/a%20b", "/a b"), ("file:///a", "/a"), ("hdfs://h/a", None)],
+    [
+        ("/a/b", "/a/b"),
+        ("a b", "a b"),
+        ("file:/a%20b", "/a%20b"),
+        ("file:///a%20b/c?d#e", "/a%20b/c?d#e"),
+        ("file:///a", "/a"),
+        ("hdfs://h/a", None),
+    ],
 )
 def test_only_folders_of_this_machine_are_brought_to_the_disk(location: str, expected: str | None) -> None:
+    """Spark does not decode a location, so with `%20` in it the checkpoint was looked for in another folder."""
     assert local_checkpoint(location) == (None if expected is None else Path(expected))

@@ -8,8 +8,6 @@ rows that have come in addition. So the plan of a batch is brought to the disk b
 import os
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _PLANS, _ENDS, _QUERY = "offsets", "commits", "metadata"
 
@@ -45,10 +43,13 @@ def sync_end(checkpoint: Path) -> None:
 
 
 def local_checkpoint(location: str) -> Path | None:
-    """Return the folder of a checkpoint location of Spark; None if it is in another file system."""
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        return Path(url2pathname(parts.path))
+    """Return the folder of a checkpoint location of Spark; None if it is in another file system.
+
+    Hadoop takes the path of a location as it is: `%20`, `?` and `#` are parts of names.
+    """
+    if location.startswith("file:"):
+        path = location.removeprefix("file:")
+        return Path(f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path)
     return None if "://" in location else Path(location)
 
 
