@@ -58,6 +58,27 @@ def test_the_plan_of_a_batch_is_brought_to_the_disk(checkpoint: Path, events: li
     assert events == ["metadata", ".", "offsets"]
 
 
+def test_the_list_of_the_files_of_a_batch_is_brought_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not, and Spark cannot repeat a batch of its file source without it: the flow had to be reset."""
+    for name in (
+        "offsets/12",
+        "sources/0/8",
+        "sources/0/9.compact",
+        "sources/0/10",
+        "sources/0/.10.crc",
+        "sources/1/7",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found: list[str] = []
+    paths = {path.stat().st_ino: str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    monkeypatch.setattr(os, "fsync", lambda descriptor: found.append(paths[os.fstat(descriptor).st_ino]))
+    sync_batch(tmp_path, 12)
+    assert found == ["sources/0/10", "sources/0", "sources/1/7", "sources/1", "offsets/12", "offsets"]
+
+
 def test_the_end_of_a_batch_is_brought_to_the_disk(checkpoint: Path, events: list[str], tmp_path: Path) -> None:
     sync_end(checkpoint)
     assert events == ["offsets/12", "offsets", "commits/11", "commits"]

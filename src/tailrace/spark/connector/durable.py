@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-_PLANS, _ENDS, _QUERY = "offsets", "commits", "metadata"
+_PLANS, _ENDS, _SOURCES, _QUERY = "offsets", "commits", "sources", "metadata"
 
 
 def write_durably(path: Path, text: str) -> None:
@@ -25,10 +25,16 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def sync_batch(checkpoint: Path, batch_id: int) -> None:
-    """Bring Spark's plan of a batch to the disk, with the id of the query before the first batch."""
+    """Bring Spark's plan of a batch to the disk, with the id of the query before the first batch.
+
+    Spark's file source lists the files of a batch in a log of its own, without which Spark cannot repeat the batch.
+    """
     if batch_id == 0:
         _sync(checkpoint / _QUERY)
+        _sync(checkpoint / _SOURCES)
         _sync(checkpoint)
+    for log in sorted((checkpoint / _SOURCES).glob("*")):
+        _sync_newest(log)
     _sync(checkpoint / _PLANS / str(batch_id))
     _sync(checkpoint / _PLANS)
 
@@ -36,10 +42,15 @@ def sync_batch(checkpoint: Path, batch_id: int) -> None:
 def sync_end(checkpoint: Path) -> None:
     """Bring to the disk that the last batch is finished, before its source forgets it."""
     for folder in (checkpoint / _PLANS, checkpoint / _ENDS):
-        names = [path.name for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
-        if names:
-            _sync(folder / max(names, key=int))
-        _sync(folder)
+        _sync_newest(folder)
+
+
+def _sync_newest(folder: Path) -> None:
+    """Bring the file with the highest number in a folder to the disk, and the names in the folder."""
+    found = {path.name.removesuffix(".compact"): path for path in folder.iterdir()} if folder.is_dir() else {}
+    if numbers := [name for name in found if name.isdigit()]:
+        _sync(found[max(numbers, key=int)])
+    _sync(folder)
 
 
 def local_checkpoint(location: str) -> Path | None:
