@@ -173,9 +173,11 @@ class Fuzzer:
         self.outcomes[outcome] += 1
 
     def _keep(self, number: int, frame: bytes) -> Path:
-        kept = Path(tempfile.gettempdir()) / f"tailrace-fuzz-{self._seed}-{number}.frame"
-        kept.write_bytes(frame)
-        return kept
+        # The name must be new: a file of that seed and case may belong to another user of the machine.
+        prefix = f"tailrace-fuzz-{self._seed}-{number}-"
+        with tempfile.NamedTemporaryFile(prefix=prefix, suffix=".frame", delete=False) as kept:
+            kept.write(frame)
+        return Path(kept.name)
 
     async def _through_dispatcher(self, frame: bytes) -> str:
         try:
