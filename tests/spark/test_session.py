@@ -46,3 +46,12 @@ def test_registering_by_hand_does_no_harm(spark: SparkSession) -> None:
 def test_a_log_level_that_is_none_is_refused() -> None:
     with pytest.raises(SessionError, match="log_level 'loud' is not one of off, fatal, error"):
         tailrace.spark.session(log_level="loud")
+
+
+def test_a_user_without_a_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers may run with any user id. Java's login fails without a name, and its stack trace did not say so."""
+    monkeypatch.setattr("os.getuid", lambda: 3_000_000)
+    with pytest.raises(
+        SessionError, match="user id 3000000 has none on this machine: add a line for it to /etc/passwd"
+    ):
+        tailrace.spark.session()

@@ -1,6 +1,7 @@
 """The Spark session for pipelines over topics."""
 
 import os
+import pwd
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -48,6 +49,7 @@ def build_session(
     except ImportError:
         raise SessionError("pyspark is not installed; install the extra: pip install 'tailrace[spark]'") from None
     _check_arrow()
+    _check_user()
     settings = {name: _text(value) for name, value in config.items()}
     chosen = master or settings.get("spark.master") or LOCAL_MASTER
     if SparkSession.getActiveSession() is None:
@@ -73,6 +75,17 @@ def _check_arrow() -> None:
     for name in ("pandas", "pyarrow"):
         if find_spec(name) is None:
             raise SessionError(f"{name} is not installed; install the extra: pip install 'tailrace[spark]'")
+
+
+def _check_user() -> None:
+    """Raise `SessionError` if the user has no name, as in a container that runs with any user id."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise SessionError(
+            f"Spark needs the name of its user, and user id {os.getuid()} has none on this machine: add a line for it "
+            "to /etc/passwd"
+        ) from None
 
 
 def defaults(master: str, log_level: str) -> dict[str, str]:
