@@ -10,7 +10,7 @@ CASES ?=
 ROUNDS ?= 200
 SEED ?=
 
-.PHONY: help demo fetch test test-all gate-runs test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak hostile-network lint bench format docs clean
+.PHONY: help demo fetch test test-all gate-runs gate-bare test-groups test-exactly-once simulate-groups simulate simulate-transactions simulate-one simulate-ablations fuzz fuzz-security crash kill registry-kill exactly-once calm-flows pipeline-kill connect-kill mirror-kill storm soak hostile-network lint bench format docs clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -107,6 +107,9 @@ storm: $(VENV)/.dev     ## a cluster of real processes that are killed, stopped 
 
 gate-runs: $(VENV)/.dev ## .ci/run RUNS (10) times on fresh clones, with BUSY (0) busy processes, on a machine that seems to be up for UPTIME_H hours
 	$(BIN)/python -m tests.gate.repeat --runs $(or $(RUNS),10) --busy $(or $(BUSY),0) --uptime-h $(or $(UPTIME_H),0)
+
+gate-bare: $(VENV)/.dev ## make test and the demo for a user without rights, with compilers, Java and servers hidden; needs root on Linux
+	$(BIN)/python -m tests.gate.bare
 
 lint: $(VENV)/.dev      ## ruff and mypy
 	$(BIN)/ruff check src tests bench examples setup.py
