@@ -48,9 +48,10 @@ isolation `read_uncommitted` may return records of a transaction that never ends
 the value was made, such as `views-0:17`; each record of its partition must become one value, exactly once.
 
 A put is a send to a log that retention or compaction shortens. A key belongs to one process, so its puts have a known
-order. A scan has read everything from `offset` up to `end`, with no gap. A lookup is a ListOffsets request to the
-leader of that epoch, with -1 for the latest, -2 for the earliest and -3 for the largest timestamp. What is `final` was
-done after all faults were healed and all clients had ended.
+order. No two puts have the same key, value and timestamp, so a record that was read shows which put wrote it. A scan
+has read everything from `offset` up to `end`, with no gap. A lookup is a ListOffsets request to the leader of that
+epoch, with -1 for the latest, -2 for the earliest and -3 for the largest timestamp. What is `final` was done after all
+faults were healed and all clients had ended.
 """
 
 import json

@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.sim.care_ablation import ABLATIONS, FOUND
 
+from tailrace.sim.care import workload
 from tailrace.sim.cluster import ClusterSimulation
 from tailrace.sim.simulate import report
 
@@ -43,6 +44,18 @@ def test_one_seed_is_one_story() -> None:
 
 def test_some_seeds_have_it_and_others_do_not() -> None:
     assert {ClusterSimulation(seed).care is None for seed in range(20)} == {True, False}
+
+
+def test_no_two_tombstones_of_a_key_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tombstones of a key had the same timestamp by chance. The checker took the first one for the second, and
+    reported that another record had been acknowledged at its offset (seed 60860)."""
+    monkeypatch.setattr(workload, "_TOMBSTONE_SHARE", 1.0)
+    monkeypatch.setattr(workload, "_JITTER_MS", 0)
+    outcome = CareSimulation(5, for_s=2.0).run()
+    puts = [event for event in outcome.events if event["kind"] == "put" and event["type"] == "invoke"]
+    tombstones = [(put["partition"], put["key"], put["timestamp_ms"]) for put in puts if put["value"] is None]
+    assert len(set(tombstones)) == len(tombstones) > 0
+    assert not outcome.problems, report(5, outcome.notes, outcome.problems, 2.0, is_cluster=True)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ class CareWorkload:
             for topic in (COMPACTED, RETAINED)
             for partition in range(shape.partition_count)
         ]
+        self._sent: set[tuple[str, str | None, int]] = set()
 
     async def prepare(self) -> None:
         for topic, configs in ((COMPACTED, self.shape.compacted), (RETAINED, self.shape.retained)):
@@ -107,7 +108,7 @@ class CareWorkload:
         if topic == RETAINED:
             value = f"{name}:{number}"
         target = TopicPartition(topic, key_number % self.shape.partition_count)
-        timestamp_ms = self._now_ms() + random.randint(-_JITTER_MS, _JITTER_MS)
+        timestamp_ms = self._new_timestamp(key, value, random)
         operation = self.world.recorder.invoke(
             name, "put", partition=str(target), key=key, value=value, timestamp_ms=timestamp_ms
         )
@@ -122,6 +123,17 @@ class CareWorkload:
         task = asyncio.get_running_loop().create_task(_settle(operation, future))
         pending.add(task)
         task.add_done_callback(pending.discard)
+
+    def _new_timestamp(self, key: str, value: str | None, random: Random) -> int:
+        """Return a time around now that no other record with this key and value has.
+
+        Values are numbered, but tombstones of a key differ by their timestamps alone.
+        """
+        timestamp_ms = self._now_ms() + random.randint(-_JITTER_MS, _JITTER_MS)
+        while (key, value, timestamp_ms) in self._sent:
+            timestamp_ms += 1
+        self._sent.add((key, value, timestamp_ms))
+        return timestamp_ms
 
     def _now_ms(self) -> int:
         return int((EPOCH_S + self.world.loop.time()) * 1000)
