@@ -88,10 +88,11 @@ def _threads(loop: VirtualLoop) -> list[Any]:
 
 def in_this_thread(here: Callable[P, T], elsewhere: Callable[P, T]) -> Callable[P, T]:
     """Make a function that is one in this thread and another in all others."""
-    this = threading.get_ident()
+    get_ident = threading.get_ident
+    this = get_ident()
 
     def choose(*args: P.args, **options: P.kwargs) -> T:
-        return (here if threading.get_ident() == this else elsewhere)(*args, **options)
+        return (here if get_ident() == this else elsewhere)(*args, **options)
 
     return choose
 

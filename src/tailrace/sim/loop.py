@@ -7,7 +7,6 @@ on the machine, so one seed gives one sequence of steps, which `digest` identifi
 """
 
 import asyncio
-import heapq
 import itertools
 from array import array
 from asyncio import events
@@ -17,6 +16,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import Context, copy_context
 from hashlib import blake2b
+from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar, cast
 
@@ -47,41 +47,51 @@ class Stuck(Exception):
 
 
 class _Handle(asyncio.Handle):
-    __slots__ = ()
+    """A step. asyncio's own constructor and `cancel` read the loop's debug flag each time."""
 
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context) -> None:
-        # Not asyncio's constructor, which reads the loop's debug flag at each step.
-        _fill(self, callback, args, loop, context)
+    __slots__ = ()
+    _repr = _source_traceback = None  # only set for debugging
+    _callback: Any
+    _args: Any
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
 
 
 class _Timer(asyncio.TimerHandle):
-    __slots__ = ("is_thread", "process")
+    """A step at a time. A cancelled timer stays in the loop, which skips it at its time."""
 
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context
-    ) -> None:
-        _fill(self, callback, args, loop, context)
+    __slots__ = ("is_thread", "process")
+    _repr = _source_traceback = None
+    _scheduled = False
+    _callback: Any
+    _args: Any
+
+    def __init__(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
         self._when = when
-        self._scheduled = False
         self.process: Process | None = context.get(PROCESS)
         self.is_thread = False
 
-
-def _fill(handle: Any, callback: object, args: tuple[Any, ...], loop: object, context: Context) -> None:
-    handle._callback = callback
-    handle._args = args
-    handle._loop = loop
-    handle._context = context
-    handle._cancelled = False
-    handle._repr = handle._source_traceback = None
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
 
 
 class _Future(asyncio.Future[Any]):
     """A future whose position in a set does not depend on its memory address."""
 
-    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._number = number
-        super().__init__(loop=loop)
+    _number: int
 
     def __hash__(self) -> int:
         return self._number
@@ -112,7 +122,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._now_s = START_S
         self._world = Process("-", "")  # of the steps that belong to no program
         self._world.step_ratio = 1.0
-        self._agenda: list[tuple[float, int, _Timer | Process]] = []  # timers, and the next steps of programs
+        self._agenda: list[tuple[float, int, Any]] = []  # timers and, for their next steps, programs
         self._numbers = itertools.count()
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_max = _TASKS_MIN
@@ -158,15 +168,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _step(self) -> None:
         if not self._agenda:
             raise Stuck("no step is left to run")
-        when_s, _, due = heapq.heappop(self._agenda)
+        when_s, _, due = heappop(self._agenda)
         if when_s > self._now_s:
             self._now_s = when_s
             if when_s > self.limit_s:
                 raise Stuck(f"{when_s - START_S:.0f} s have passed")
-        if isinstance(due, Process):
+        if type(due) is Process:
             due.is_scheduled = False
             self._run_next(due)
-        elif not due.cancelled():
+        elif not due._cancelled:
             self._ring(due)
 
     def _ring(self, timer: _Timer) -> None:
@@ -193,29 +203,31 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 process.is_scheduled = True  # what the step schedules runs after it
-                process.free_at_s = self._now_s + _STEP_S_MIN * self._ratio(process) ** self.random.random()
+                ratio = process.step_ratio or self._draw_ratio(process)
+                process.free_at_s = self._now_s + _STEP_S_MIN * ratio ** self.random.random()
                 self._run(handle, process)
                 process.is_scheduled = False
                 break
         if ready:
             self._schedule(process)
 
-    def _ratio(self, process: Process) -> float:
-        """Return the ratio of the longest and the shortest step of a program, which the seed draws."""
-        if process.step_ratio is None:
-            process.step_ratio = self.random.choice(_STEP_S_MAX) / _STEP_S_MIN
+    def _draw_ratio(self, process: Process) -> float:
+        """Draw the ratio of the longest and the shortest step of a program."""
+        process.step_ratio = self.random.choice(_STEP_S_MAX) / _STEP_S_MIN
         return process.step_ratio
 
     def _schedule(self, process: Process) -> None:
         process.is_scheduled = True
         when_s = process.free_at_s if process.free_at_s > self._now_s else self._now_s
-        heapq.heappush(self._agenda, (when_s, next(self._numbers), process))
+        heappush(self._agenda, (when_s, next(self._numbers), process))
 
     def _run(self, handle: Any, process: Process) -> None:
         self.step_count += 1
-        self.note(process.name, _name(handle._callback))
+        callback = handle._callback
+        self._times.append(self._now_s)
+        self._words += (process.name, _name(callback))
         try:
-            handle._context.run(handle._callback, *handle._args)
+            handle._context.run(callback, *handle._args)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -260,7 +272,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         if context is None:
             context = copy_context()
-        handle = _Handle(callback, args, self, context)
+        handle = _Handle(callback, args, context)
         if not self._is_closed:
             process = context.get(PROCESS) or self._world
             process.ready.append(handle)
@@ -282,16 +294,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
+        timer = _Timer(when, callback, args, copy_context() if context is None else context)
         if not self._is_closed:
-            heapq.heappush(self._agenda, (when, next(self._numbers), timer))
+            heappush(self._agenda, (when, next(self._numbers), timer))
         return timer
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Do nothing: a cancelled timer is skipped at its time."""
-
     def create_future(self) -> "asyncio.Future[Any]":
-        return _Future(next(self._numbers), self)
+        future = _Future(loop=self)
+        future._number = next(self._numbers)
+        return future
 
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
@@ -426,4 +437,5 @@ def _name(callback: Any) -> str:
     task = getattr(callback, "__self__", None)
     if type(task) is _Task:
         return task.label
-    return str(getattr(callback, "__qualname__", type(callback).__name__))
+    name: str | None = getattr(callback, "__qualname__", None)
+    return type(callback).__name__ if name is None else name

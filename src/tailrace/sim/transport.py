@@ -117,7 +117,8 @@ class SimTransport(asyncio.Transport):
         self._high_bytes = _WRITE_HIGH_BYTES if high is None else high
 
     def get_write_buffer_size(self) -> int:
-        return max(0, self._outgoing_bytes - _KERNEL_BYTES)
+        size_bytes = self._outgoing_bytes - _KERNEL_BYTES
+        return size_bytes if size_bytes > 0 else 0
 
     def write(self, data: Buffer) -> None:
         self.writelines([data])
@@ -266,6 +267,8 @@ class SimTransport(asyncio.Transport):
     def _take(self) -> bytes:
         """Take what has arrived by now, as one call of the kernel returns it. The end comes in a call of its own."""
         _, piece = self._outgoing.popleft()
+        if not self._outgoing:
+            return piece
         pieces, now_s = [piece], self._wire.loop.time()
         while piece and self._outgoing and self._outgoing[0][0] <= now_s and self._outgoing[0][1]:
             pieces.append(self._outgoing.popleft()[1])
@@ -296,9 +299,11 @@ class SimTransport(asyncio.Transport):
         while piece and self._is_reading and not self._is_gone:
             room: Any = self._protocol.get_buffer(-1)
             size_bytes = min(len(room), len(piece))
-            room[:size_bytes] = piece[:size_bytes]
+            if size_bytes == len(piece):
+                room[:size_bytes], piece = piece, b""
+            else:
+                room[:size_bytes], piece = piece[:size_bytes], piece[size_bytes:]
             self._protocol.buffer_updated(size_bytes)
-            piece = piece[size_bytes:]
         return piece
 
     def _look_at_peer(self) -> PeerState:
