@@ -1,7 +1,7 @@
 """A real broker on a simulated host, with a disk that survives its processes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from uuid import UUID
 
@@ -190,3 +190,20 @@ class SimBroker:
         """Resume it."""
         if self.process is not None and self.process.life is Life.PAUSED:
             self._loop.resume(self.process)
+
+
+def replica_of(partition: Partition, replicas: Iterable[Partition]) -> Partition | None:
+    """Return the replica of a partition among those of a broker, and not one of another topic of that name."""
+    topic, index = partition.topic, partition.index
+    for replica in replicas:
+        # The ids come last: they take the longest to compare.
+        if replica.index == index and replica.topic == topic and replica.topic_id == partition.topic_id:
+            return replica
+    return None
+
+
+def find_replica(replicas: Iterable[Partition], topic: str, topic_id: UUID, index: int) -> Partition | None:
+    """Return the replica that a request names: by the name of its topic or, in newer versions, by the id."""
+    numbered = [replica for replica in replicas if replica.index == index]
+    named = next((replica for replica in numbered if replica.topic == topic), None)
+    return named or next((replica for replica in numbered if replica.topic_id == topic_id), None)

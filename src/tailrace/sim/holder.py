@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tailrace.runtime.partition import Partition
-from tailrace.sim.broker import SimBroker
+from tailrace.sim.broker import SimBroker, replica_of
 from tailrace.storage.log import Log
 
 
@@ -37,12 +37,13 @@ class Holders:
         end_offset = partition.high_watermark
         if advances and advances[-1].end_offset >= end_offset:
             return
-        last, epochs = end_offset - 1, partition.log.epochs
+        last = end_offset - 1
+        epoch = partition.log.epochs.epoch_for(last)
         holders = tuple(
             broker.broker_id
             for broker in self._brokers.values()
             if (broker.is_up and broker.broker is None)
-            or any(_holds(log, last, epochs.epoch_for(last)) for log in _logs(broker, partition))
+            or any(_holds(log, last, epoch) for log in _logs(broker, partition))
         )
         required_count = min(partition.config.min_insync_replicas, replica_count)
         advances.append(_Advance(end_offset, holders, required_count))
@@ -59,8 +60,8 @@ class Holders:
 
 def _logs(broker: SimBroker, partition: Partition) -> list[Log]:
     """Return the broker's log of a partition, and the one that its previous process left."""
-    key = (partition.topic_id, partition.index)
-    found = [replica.log for replica in broker.replicas() if (replica.topic_id, replica.index) == key]
+    key, replica = (partition.topic_id, partition.index), replica_of(partition, broker.replicas())
+    found = [] if replica is None else [replica.log]
     return [*found, broker.left[key]] if key in broker.left else found
 
 

@@ -37,7 +37,7 @@ from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tailrace.protocol.messages.producer import InitProducerIdRequest, InitProducerIdResponse
 from tailrace.records.record import read_batches
 from tailrace.runtime.partition import Partition
-from tailrace.sim.broker import SimBroker
+from tailrace.sim.broker import SimBroker, find_replica, replica_of
 from tailrace.sim.determinism import in_this_thread
 from tailrace.sim.holder import Holders
 from tailrace.sim.process import Process
@@ -160,7 +160,10 @@ class Invariants:
     def _check(self, broker: SimBroker, partition: Partition, before: _Seen | None, now: _Seen) -> None:
         if partition.topic in self._unclean_topics:
             return
-        committed = self._committed.setdefault(_key(partition), _Committed())
+        key = _key(partition)
+        committed = self._committed.get(key)
+        if committed is None:
+            committed = self._committed[key] = _Committed()
         start = 0 if before is None else before.high_watermark
         if now.high_watermark < start:
             _fail(broker, partition, f"its high watermark goes back from {start} to {now.high_watermark}")
@@ -205,13 +208,14 @@ class Invariants:
             other = self.brokers.get(other_id)
             if other is None or other is broker or not other.is_admitted:
                 continue
-            for replica in other.replicas():
-                # A replica that knows a later leader may have left the ISR and returned without the records.
-                is_bound = _key(replica) == _key(partition) and replica.leader_epoch <= partition.leader_epoch
-                end_offset = replica.log.log_end_offset
-                if is_bound and end_offset < partition.high_watermark:
-                    text = f"its high watermark is {partition.high_watermark}, but broker {other_id} of its ISR ends at"
-                    _fail(broker, partition, f"{text} {end_offset}")
+            replica = replica_of(partition, other.replicas())
+            # A replica that knows a later leader may have left the ISR and returned without the records.
+            if replica is None or replica.leader_epoch > partition.leader_epoch:
+                continue
+            end_offset = replica.log.log_end_offset
+            if end_offset < partition.high_watermark:
+                text = f"its high watermark is {partition.high_watermark}, but broker {other_id} of its ISR ends at"
+                _fail(broker, partition, f"{text} {end_offset}")
 
     # --- acknowledgements
 
@@ -228,14 +232,12 @@ class Invariants:
         broker = self.brokers[broker_id]
         if request.acks != ACKS_ALL:
             return
-        partitions = {partition.name: partition for partition in broker.replicas()}
-        ids = {(partition.topic_id, partition.index): partition for partition in partitions.values()}
         for topic in response.responses:
             for answer in topic.partition_responses:
-                partition = partitions.get(f"{topic.name}-{answer.index}") or ids.get((topic.topic_id, answer.index))
-                if answer.error_code != ErrorCode.NONE or partition is None:
+                if answer.error_code != ErrorCode.NONE:
                     continue
-                if partition.topic in self._unclean_topics:
+                partition = find_replica(broker.replicas(), topic.name, topic.topic_id, answer.index)
+                if partition is None or partition.topic in self._unclean_topics:
                     continue
                 if answer.base_offset >= partition.high_watermark:
                     text = f"it acknowledges offset {answer.base_offset}, but the high watermark is"
@@ -244,13 +246,12 @@ class Invariants:
                     _fail(broker, partition, f"it acknowledges offset {answer.base_offset}, but {missing}")
 
     def _check_fetched(self, broker: SimBroker, response: FetchResponse) -> None:
-        names = {partition.name: partition for partition in broker.replicas()}
-        ids = {(partition.topic_id, partition.index): partition for partition in names.values()}
         for topic in response.responses:
             for answer in topic.partitions:
-                index = answer.partition_index
-                partition = names.get(f"{topic.topic}-{index}") or ids.get((topic.topic_id, index))
-                if partition is None or not answer.records or partition.topic in self._unclean_topics:
+                if not answer.records:
+                    continue
+                partition = find_replica(broker.replicas(), topic.topic, topic.topic_id, answer.partition_index)
+                if partition is None or partition.topic in self._unclean_topics:
                     continue
                 data = b"".join(answer.records) if isinstance(answer.records, list) else answer.records
                 end_offset = max((header.next_offset for _, header in read_batches(data)), default=0)
@@ -387,8 +388,9 @@ def _batches(broker: SimBroker, partition: Partition, start: int) -> list[tuple[
         offset = max(start, log.log_start_offset)
         while offset < partition.high_watermark:
             data = bytes(log.read(offset, _READ_BYTES, partition.high_watermark, True))
+            view = memoryview(data)
             for position, header in read_batches(data):
-                digest = blake2b(data[position : position + header.size_bytes], digest_size=8).digest()
+                digest = blake2b(view[position : position + header.size_bytes], digest_size=8).digest()
                 found.append((header.base_offset, digest))
                 offset = header.next_offset
         return found
