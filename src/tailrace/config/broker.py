@@ -1,6 +1,6 @@
 """The configuration of a broker: its options, the layers of their values, and what is derived from them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
 from itertools import dropwhile
 from pathlib import Path
@@ -74,6 +74,7 @@ class BrokerConfig(
     """Lines for the log at start: the options without effect, with the reasons."""
 
     _layers: Mapping[ConfigSource, Mapping[str, str]]
+    _set_names: Set[str]
     _values: Mapping[str, Any]
     _listener_setup: ListenerSetup
 
@@ -101,6 +102,7 @@ class BrokerConfig(
         values |= parse_options(known, {name: texts[name] for name in known}, problems)
         self.__dict__.update({option.attribute: values[name] for name, option in self.options.items()})
         self.__dict__["_layers"] = MappingProxyType(layers)
+        self.__dict__["_set_names"] = frozenset(texts)
         self.__dict__["_values"] = MappingProxyType(values)
         self.__dict__["_listener_setup"] = self._check_together(texts)
         self.__dict__["notices"] = tuple(self._inert_notices())
@@ -141,10 +143,7 @@ class BrokerConfig(
 
     def listener_security(self, listener: Endpoint) -> ListenerSecurity:
         """Return the security options of a listener."""
-        return ListenerSecurity(listener, self._values, self._is_set)
-
-    def _is_set(self, name: str) -> bool:
-        return any(name in layer for layer in self._layers.values())
+        return ListenerSecurity(listener, self._values, self._set_names.__contains__)
 
     def advertised_listener(self, name: str, bound_port: int, default_host: str) -> Endpoint:
         """Return the address that clients of a listener connect to.
@@ -178,7 +177,7 @@ class BrokerConfig(
         """Yield for DescribeConfigs all options with an effect, and the other options that are set."""
         for name, option in broker_options().items():
             is_listed = option.inert is None and not option.is_hidden
-            if is_listed or self._is_set(name):
+            if is_listed or name in self._set_names:
                 yield self._entry(option, tuple(self.synonyms(name, _family(name))))
         for name in sorted(self._values.keys() - broker_options().keys()):
             yield self._entry(known_option(name), tuple(self.synonyms(name, _family(name))))

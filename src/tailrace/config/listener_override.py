@@ -53,6 +53,7 @@ class Override(NamedTuple):
     option: str
 
 
+@cache
 def override_name(listener: str, option: str, mechanism: str | None = None) -> str:
     """Return the name under which a listener, or a mechanism of it, has an option for itself."""
     middle = "" if mechanism is None else f"{mechanism.lower()}."

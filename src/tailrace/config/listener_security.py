@@ -36,10 +36,12 @@ class ListenerSecurity:
 
     def name(self, option: Option[Any], mechanism: str | None = None) -> str:
         """Return the name under which the value is set, or would be."""
-        names = [override_name(self.endpoint.name, option.name)]
         if mechanism is not None:
-            names.insert(0, override_name(self.endpoint.name, option.name, mechanism))
-        return next((name for name in names if self._is_set(name)), option.name)
+            name = override_name(self.endpoint.name, option.name, mechanism)
+            if self._is_set(name):
+                return name
+        name = override_name(self.endpoint.name, option.name)
+        return name if self._is_set(name) else option.name
 
     def values(self) -> tuple[object, ...]:
         """Return the values of all options of TLS and SASL that a listener may have, to compare them."""

@@ -153,7 +153,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     caller compares `size_bytes` with the bytes left.
     """
     try:
-        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+        header = tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
     except struct.error:
         _explain_short_header(buffer, position)
         raise

@@ -32,16 +32,17 @@ def read_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     A broker may truncate the last batch, so a partial batch ends the iteration. Raise `CorruptBatch` if
     the bytes are not a batch.
     """
-    position = 0
-    while position < len(buffer):
+    position, end = 0, len(buffer)
+    while position < end:
         try:
             header = read_header(buffer, position)
         except TruncatedBatch:
             return
-        if header.size_bytes > len(buffer) - position:
+        size_bytes = header.size_bytes
+        if size_bytes > end - position:
             return
         yield position, header
-        position += header.size_bytes
+        position += size_bytes
 
 
 def read_records(

@@ -114,12 +114,14 @@ class MemoryFileSystem:
         if self._is_dead:
             return Crash(f"{operation} {path} after the crash")
         self.call_count += 1
-        self.calls[operation, os.path.basename(path)] += 1
+        self.calls[operation, path[path.rfind("/") + 1 :]] += 1
         decision = self.hook(self.call_count, operation, path) if self.hook is not None else None
+        if decision is None:
+            return None
         if isinstance(decision, Crash):
             self._is_dead = True
             return decision
-        return None if decision is None else StorageError(path, decision, is_sync=operation.startswith("sync"))
+        return StorageError(path, decision, is_sync=operation.startswith("sync"))
 
     def write(self, operation: str, path: str, content: MemoryContent, position: int, data: bytes) -> None:
         """Write to a file, or only a part of the data if the disk is full or the hook returns an error."""
