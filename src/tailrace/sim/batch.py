@@ -95,7 +95,7 @@ def run_batch(
     `on_failure` is called at once for each failed seed.
     """
     total, line = Total(), _Line(len(seeds), progress)
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), _program_kept():
         for result in _results(seeds, play, jobs):
             total.add(result)
             line.tell(total)
@@ -132,6 +132,17 @@ def _limited(cpu_s: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def _program_kept() -> Iterator[None]:
+    """Keep what is there before the first seed, such as modules, out of the collection of garbage after each seed."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class _Once:
