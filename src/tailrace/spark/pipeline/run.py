@@ -328,10 +328,10 @@ class PipelineRun:
     def _take_progress(self, name: str, progress: dict[str, Any]) -> None:
         tally = self.tallies.get(name)
         if tally is not None:
+            self._take_work(str(progress.get("runId")))  # first, so that a flow whose rows count has recovered
             with self._lock:
                 tally.add(progress, time.monotonic())
                 self._mirror.note(name, tally.position)
-            self._take_work(str(progress.get("runId")))
 
     def _take_work(self, run_id: str) -> None:
         """Record that the current run of a query works; late reports of a failed run are ignored."""
