@@ -31,6 +31,7 @@ from tailrace.runtime.transaction.guard import FirstBatch, TransactionGuard, Tra
 from tailrace.runtime.waiter import Waiters
 from tailrace.storage.error import StorageError
 from tailrace.storage.log import Log
+from tailrace.storage.producer_state import ProducerEntry
 from tailrace.storage.replica_append import FoundBatches, append_replicated
 from tailrace.storage.retention import durable_start_offset
 from tailrace.storage.timestamp_lookup import LookupOvertaken, TimestampOffset
@@ -369,11 +370,14 @@ class Partition:
             self.waiters.appended(size_bytes)
         return size_bytes
 
-    def truncate_to(self, offset: int, *, is_full: bool = False) -> None:
-        """Truncate the log to agree with the leader's; with `is_full` begin it again at `offset`."""
+    def truncate_to(self, offset: int, *, is_full: bool = False, producers: Sequence[ProducerEntry] = ()) -> None:
+        """Truncate the log to agree with the leader's; with `is_full` begin it again at `offset`.
+
+        `producers` are those that the leader knows from the records below, which it has deleted.
+        """
         self._check_following()
         if is_full:
-            self.log.truncate_fully(offset)
+            self.log.truncate_fully(offset, producers)
             if offset > self.high_watermark:
                 # The leader's log starts there: it has deleted the records below, so they were committed.
                 self.advance_high_watermark(offset, 0)

@@ -6,13 +6,12 @@ cache, which survives a crash of the process. Each segment begins with the offse
 previous one ended when it was sealed, so a gap between two unflushed segments means that the
 disk lost the end of the first.
 
-An append changes memory only after the bytes are written. If the write fails, the bytes are
-truncated, so a log never holds part of a batch. All methods belong to one thread. Work that may
-run on another thread is returned as a value: `FileRange.read`, `Flush.run` and
-`TimestampLookup.run`.
+An append changes memory only after the bytes are written. If the write fails, the bytes are truncated, so a log never
+holds part of a batch. All methods belong to one thread. Work that may run on another thread is returned as a value:
+`FileRange.read`, `Flush.run` and `TimestampLookup.run`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tailrace.base.clock import Clock
 from tailrace.base.invariant import invariant
@@ -27,9 +26,10 @@ from tailrace.storage.flush import Flush
 from tailrace.storage.folder import Folder
 from tailrace.storage.fs import Buffer
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.producer_handover import install_snapshot, load_snapshot_at, prepare_snapshot
 from tailrace.storage.producer_replay import rebuild_producers
 from tailrace.storage.producer_snapshot import remove_snapshots, snapshot_path, write_snapshot
-from tailrace.storage.producer_state import ProducerState
+from tailrace.storage.producer_state import ProducerEntry, ProducerState
 from tailrace.storage.roll import must_roll
 from tailrace.storage.segment.file import LOG_SUFFIX
 from tailrace.storage.segment.row import segment_number
@@ -367,7 +367,7 @@ class Log:
                 self.epochs.truncate_end(self.log_end_offset)  # an epoch of which no record could be appended
             return
         if offset <= self.segments[0].base_offset:
-            self.truncate_fully(offset)
+            self.truncate_fully(offset, load_snapshot_at(self._folder, self.directory, offset))
             return
         self.swaps.finish()
         cleaned_offset = self.cleaner_offset or 0
@@ -389,9 +389,10 @@ class Log:
                 self.roll()
                 self._folder.fs.sync_directory(self.directory)
 
-    def truncate_fully(self, offset: int) -> None:
-        """Remove all records and continue at `offset`."""
+    def truncate_fully(self, offset: int, producers: Sequence[ProducerEntry] = ()) -> None:
+        """Remove all records and continue at `offset`, with these producers of the deleted records below it."""
         self.swaps.finish()
+        prepare_snapshot(self._folder, self.directory, offset, producers, self.producers.expiration_ms)
         with self._folder.judging(is_fatal=True):
             self._folder.deletions.finish(self.directory)
             # Low enough that recovery after a crash sees the gap before segments that survived.
@@ -401,12 +402,14 @@ class Log:
             self._name_count += 1
             # Before there is a segment again that the snapshots could be taken for.
             remove_snapshots(self._folder.fs, self.directory, above=-1)
+            install_snapshot(self._folder.fs, self.directory, offset, producers)
             self._folder.fs.sync_directory(self.directory)
             self.segments = [self._create_segment(offset)]
             self._active = self.segments[0]
             self.log_start_offset = self.log_end_offset = offset
             self.epochs.clear()
             self._after_truncation()
+            self.producers.restore(producers, self.producers.ended)  # the snapshot has only the last batch of each
 
     def _lower_checkpoints(self, end_offset: int) -> None:
         """Lower every checkpoint above `end_offset` before the log is truncated to it.
@@ -424,17 +427,14 @@ class Log:
             self.on_truncation()
 
     def _after_truncation(self) -> None:
-        fs, end_offset = self._folder.fs, self.log_end_offset
+        fs, end_offset, now_ms = self._folder.fs, self.log_end_offset, self._clock.now_ms()
         self.recovery_point = min(self.recovery_point, end_offset)
         self._sealed_offset = min(self._sealed_offset, self._active.base_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.epochs.truncate_end(end_offset)
         remove_snapshots(fs, self.directory, above=end_offset)
         fs.sync_directory(self.directory)
-        start, now_ms = self.log_start_offset, self._clock.now_ms()
-        rebuild_producers(
-            fs, self.directory, self.producers, self.segments, start_offset=start, end_offset=end_offset, now_ms=now_ms
-        )
+        rebuild_producers(fs, self.directory, self.producers, self.segments, end_offset=end_offset, now_ms=now_ms)
 
     def advance_log_start(self, offset: int) -> None:
         """Set the log start offset, which must be in the log. Retention later deletes whole segments below it."""

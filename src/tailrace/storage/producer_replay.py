@@ -22,13 +22,14 @@ def rebuild_producers(
     producers: ProducerState,
     segments: Sequence[Segment],
     *,
-    start_offset: int,
     end_offset: int,
     now_ms: int,
     snapshots: Sequence[int] | None = None,
 ) -> None:
     """Set `producers` to the state after the batches below `end_offset`, reading as few headers as possible."""
     rebuilt = ProducerState(producers.expiration_ms)
+    # A snapshot from before the first segment may belong to a log that was deleted.
+    start_offset = segments[0].base_offset if segments else end_offset
     offset = load_newest_snapshot(
         fs, directory, rebuilt, first=start_offset, last=end_offset, now_ms=now_ms, offsets=snapshots
     )

@@ -118,14 +118,14 @@ def load_newest_snapshot(
     now_ms: int,
     offsets: Sequence[int] | None = None,
 ) -> int:
-    """Fill `state` from the newest valid snapshot in (first, last], or at `last`. Return its offset, or `first`.
+    """Fill `state` from the newest valid snapshot in [first, last]. Return its offset, or `first`.
 
-    A log whose records are all deleted starts where it ends. The snapshot there has its producers; Kafka removes it.
+    The snapshot at the start of a log has the producers whose batches are all deleted; Kafka removes it.
 
     `offsets` are the offsets of the snapshots, if the caller has listed them already.
     """
     for offset in reversed(snapshot_offsets(fs, directory) if offsets is None else offsets):
-        if offset != last and not first < offset < last:
+        if not first <= offset <= last:
             continue
         try:
             entries = decode_snapshot(fs.read_file(snapshot_path(directory, offset)) or b"")

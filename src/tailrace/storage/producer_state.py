@@ -7,6 +7,10 @@ of order. A newer epoch starts again at sequence 0; an older epoch is fenced. A 
 to the log is accepted with any sequence, because retention may have deleted its state (as Kafka
 does since 2.5, which retired UNKNOWN_PRODUCER_ID).
 
+Retention deletes batches, not what is known of their producers. A replica that begins later than its leader cannot read
+it from the log, so its leader tells it (`known_before`). Kafka does not, and a retry is written twice if such a replica
+is elected.
+
 A producer is forgotten when the log has got no batch of it for `producer.id.expiration.ms`. Kafka goes by the
 timestamps of the records. It forgets a producer of old records at its next look, and writes a retry after that twice.
 
@@ -100,6 +104,19 @@ class ProducerEntry:
             self.is_partial = False
             self.producer_epoch = producer_epoch
 
+    def before(self, offset: int) -> "ProducerEntry | None":
+        """Return what is known of the producer from the log below `offset`; None if it may have begun later."""
+        known = [batch for batch in self.batches if batch.last_offset < offset]
+        if self.batches and not known:
+            return None
+        entry = ProducerEntry(self.producer_id)
+        entry.producer_epoch, entry.coordinator_epoch = self.producer_epoch, self.coordinator_epoch
+        entry.last_timestamp, entry.active_ms = self.last_timestamp, self.active_ms
+        if self.current_txn_first_offset < offset:
+            entry.current_txn_first_offset = self.current_txn_first_offset
+        entry.batches.extend(known)
+        return entry
+
     def find(self, header: BatchHeader) -> ProducerBatch | None:
         """Return the remembered batch with the sequence numbers of `header`, or None if it has no numbers."""
         if header.base_sequence == NO_SEQUENCE:
@@ -137,6 +154,11 @@ class ProducerState:
         open_entries.sort(key=lambda entry: entry.current_txn_first_offset)
         self._open = {entry.producer_id: entry.current_txn_first_offset for entry in open_entries}
         self._ended = deque(sorted(ended, key=lambda transaction: transaction.marker_offset))
+
+    def known_before(self, offset: int) -> list[ProducerEntry]:
+        """Return the producers that a log that begins at `offset` cannot show, without their later batches."""
+        entries = (entry.before(offset) for entry in self.entries.values())
+        return [entry for entry in entries if entry is not None]
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Return None if a client's batch is to be appended, or the place of its duplicate.

@@ -213,14 +213,11 @@ class _Opening:
         self._fs.sync_directory(self._directory)
 
     def _rebuild_producers(self, segments: list[Segment], end_offset: int) -> None:
-        # A snapshot from before the first segment may belong to a log that was deleted.
-        first_offset = self._segments[0].base_offset - 1 if self._segments else end_offset
         rebuild_producers(
             self._fs,
             self._directory,
             self._producers,
             segments,
-            start_offset=max(self._start_offset, first_offset),
             end_offset=end_offset,
             now_ms=self._clock.now_ms(),
             snapshots=self._snapshots,

@@ -33,7 +33,7 @@ def append_replicated(log: Log, data: WritableBuffer, leader_epoch: int, batches
         end, start_offset = position + header.size_bytes, log.log_start_offset
         begins_inside = header.base_offset < log.log_end_offset
         if begins_inside:
-            log.truncate_fully(header.base_offset)
+            log.truncate_fully(header.base_offset, list(log.producers.entries.values()))
         log.append(view[position:end], header, header.partition_leader_epoch, header.base_offset)
         if begins_inside:
             log.advance_log_start(start_offset)

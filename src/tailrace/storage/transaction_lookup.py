@@ -35,7 +35,6 @@ def load_transaction_index(
         directory,
         producers,
         segments[:number],
-        start_offset=segments[0].base_offset,
         end_offset=segment.base_offset,
         now_ms=0,
     )

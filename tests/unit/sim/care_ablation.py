@@ -252,9 +252,9 @@ def high_watermarks_stay_behind() -> Iterator[None]:
     """A follower that begins again at the start of its leader's log keeps its high watermark below."""
     truncate_to = Partition.truncate_to
 
-    def truncate(partition: Partition, offset: int, *, is_full: bool = False) -> None:
+    def truncate(partition: Partition, offset: int, **options: Any) -> None:
         before = partition.high_watermark
-        truncate_to(partition, offset, is_full=is_full)
+        truncate_to(partition, offset, **options)
         partition.high_watermark = min(before, partition.high_watermark)
 
     with patch.object(Partition, "truncate_to", truncate):

@@ -93,8 +93,16 @@ def test_the_newest_good_snapshot_in_range_is_loaded(bench: Workbench, state: Pr
     assert list(loaded.entries) == [9]
     assert snapshot_offsets(bench.fs, DIRECTORY) == [10, 20, 40]
     empty = ProducerState(expiration_ms=10_000)
-    assert load_newest_snapshot(bench.fs, DIRECTORY, empty, first=10, last=15, now_ms=now_ms) == 10
+    assert load_newest_snapshot(bench.fs, DIRECTORY, empty, first=11, last=15, now_ms=now_ms) == 11
     assert empty.entries == {}
+
+
+def test_a_snapshot_at_the_start_of_a_log_is_loaded(bench: Workbench, state: ProducerState) -> None:
+    """It has the producers whose batches are all deleted. They were forgotten when a log with records was truncated."""
+    write_snapshot(bench.fs, DIRECTORY, 10, state)
+    loaded = ProducerState(expiration_ms=10_000)
+    assert load_newest_snapshot(bench.fs, DIRECTORY, loaded, first=10, last=15, now_ms=bench.clock.time_ms) == 10
+    assert list(loaded.entries) == [9]
 
 
 def test_a_snapshot_at_the_end_of_an_empty_log_is_loaded(bench: Workbench, state: ProducerState) -> None:

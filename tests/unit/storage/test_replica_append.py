@@ -158,6 +158,18 @@ def test_a_log_begins_in_the_middle_of_a_batch_where_the_leaders_does(pair: Pair
     assert pair.follower.segments[0].base_offset == 1
 
 
+def test_a_follower_that_begins_inside_a_batch_keeps_the_producers_that_its_leader_has_told(pair: Pair) -> None:
+    bench = pair.leader_bench
+    bench.produce(pair.leader, 0)
+    bench.produce(pair.leader, 1, count=3)
+    pair.leader.advance_log_start(2)
+    pair.follower.truncate_fully(2, pair.leader.producers.known_before(2))
+    pair.replicate()
+    assert (pair.follower.log_start_offset, pair.follower.log_end_offset) == (2, 4)
+    for sequence, count in ((0, 1), (1, 3)):
+        assert pair.follower.producers.check(bench.header(sequence, count=count)) is not None
+
+
 def test_a_damaged_batch_around_the_log_start_begins_no_log(pair: Pair) -> None:
     pair.leader_bench.append(pair.leader, b"a", b"b", b"c")
     pair.leader.advance_log_start(1)

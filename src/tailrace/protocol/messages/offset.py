@@ -3,6 +3,8 @@
 from tailrace.protocol.message import Message, message, wire
 from tailrace.protocol.primitive import INT8, INT16, INT32, INT64, STRING, array
 
+PRODUCERS_TAG = 10_000  # of an extension of Tailrace, far from the tags that Kafka gives, from 0 on
+
 
 class ListOffsetsRequestPartition(Message):
     """A timestamp to look up in one partition."""
@@ -31,6 +33,28 @@ class ListOffsetsRequest(Message):
     timeout_ms: int = wire(INT32, "10+", ignorable=True)
 
 
+class ListOffsetsResponseBatch(Message):
+    """A batch that the leader has deleted and still knows by its sequence numbers."""
+
+    base_sequence: int = wire(INT32, "6+")
+    last_sequence: int = wire(INT32, "6+")
+    base_offset: int = wire(INT64, "6+")
+    last_offset: int = wire(INT64, "6+")
+    timestamp: int = wire(INT64, "6+")
+
+
+class ListOffsetsResponseProducer(Message):
+    """A producer as the leader knew it before the start of its log."""
+
+    producer_id: int = wire(INT64, "6+")
+    producer_epoch: int = wire(INT16, "6+")
+    coordinator_epoch: int = wire(INT32, "6+")
+    current_txn_first_offset: int = wire(INT64, "6+")
+    last_timestamp: int = wire(INT64, "6+")
+    idle_ms: int = wire(INT64, "6+")  # since its last batch, by which it expires; clocks of brokers differ
+    batches: list[ListOffsetsResponseBatch] = wire(array(ListOffsetsResponseBatch), "6+")
+
+
 class ListOffsetsResponsePartition(Message):
     """The first offset at or after the timestamp; -1 for both if there is none."""
 
@@ -39,6 +63,10 @@ class ListOffsetsResponsePartition(Message):
     timestamp: int = wire(INT64, "1+", default=-1)
     offset: int = wire(INT64, "1+", default=-1)
     leader_epoch: int = wire(INT32, "4+", default=-1)
+    # for a follower that asks for the earliest offset: it cannot read these producers from the log any more
+    producers: list[ListOffsetsResponseProducer] = wire(
+        array(ListOffsetsResponseProducer), "6+", tag=PRODUCERS_TAG, tagged="6+"
+    )
 
 
 class ListOffsetsResponseTopic(Message):

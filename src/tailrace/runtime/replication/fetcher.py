@@ -43,7 +43,8 @@ from tailrace.records.record import read_batches
 from tailrace.runtime.partition import Partition
 from tailrace.runtime.peer import Peer
 from tailrace.runtime.replication.followed import Followed, Key, Wanted
-from tailrace.runtime.replication.request import EARLIEST, LATEST, ask_offset, build_fetch
+from tailrace.runtime.replication.known_producer import read_producers
+from tailrace.runtime.replication.request import ask_end, ask_start, build_fetch
 from tailrace.runtime.replication.throttle import ReplicationThrottle
 from tailrace.storage.error import StorageError
 
@@ -416,8 +417,8 @@ class ReplicaFetcher:
     async def _reset(self, connection: Connection, followed: Followed) -> None:
         """Truncate the log or restart it at another offset, because the leader's log does not hold this log's end."""
         partition = followed.partition
-        latest = await ask_offset(connection, self._broker_id, followed, LATEST)
-        earliest = await ask_offset(connection, self._broker_id, followed, EARLIEST)
+        latest = await ask_end(connection, self._broker_id, followed)
+        earliest, producers = await ask_start(connection, self._broker_id, followed)
         if not followed.is_current:
             return
         reset = decide_reset(partition.log.log_end_offset, earliest, latest)
@@ -426,7 +427,8 @@ class ReplicaFetcher:
                 "%s ends at offset %d, but the leader's log has offsets %d to %d; it continues at offset %d",
                 *(partition.name, partition.log.log_end_offset, earliest, latest, reset.offset),
             )
-            partition.truncate_to(reset.offset, is_full=reset.is_full)
+            entries = read_producers(producers, self._clock.now_ms())
+            partition.truncate_to(reset.offset, is_full=reset.is_full, producers=entries)
 
     async def _flush(self, followed: Followed) -> None:
         """Flush the log as `flush.messages` requires, before the next fetch acknowledges the records."""

@@ -18,10 +18,12 @@ from tailrace.protocol.messages.offset import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
     ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseProducer,
 )
 from tailrace.runtime.replication.followed import Followed, Key, Wanted
 
-LATEST, EARLIEST = -1, -2
+_LATEST, _EARLIEST = -1, -2
 
 
 def build_fetch(
@@ -56,8 +58,22 @@ def build_fetch(
     )
 
 
-async def ask_offset(connection: Connection, broker_id: int, followed: Followed, timestamp: int) -> int:
-    """Ask the leader for the start (EARLIEST) or end (LATEST) of its log."""
+async def ask_end(connection: Connection, broker_id: int, followed: Followed) -> int:
+    """Ask the leader for the end of its log."""
+    return (await _ask_offset(connection, broker_id, followed, _LATEST)).offset
+
+
+async def ask_start(
+    connection: Connection, broker_id: int, followed: Followed
+) -> tuple[int, list[ListOffsetsResponseProducer]]:
+    """Ask the leader for the start of its log, and for the producers that it knows from the records before."""
+    answer = await _ask_offset(connection, broker_id, followed, _EARLIEST)
+    return answer.offset, answer.producers
+
+
+async def _ask_offset(
+    connection: Connection, broker_id: int, followed: Followed, timestamp: int
+) -> ListOffsetsResponsePartition:
     partition = followed.partition
     asked = ListOffsetsRequestPartition(
         partition_index=partition.index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
@@ -70,4 +86,4 @@ async def ask_offset(connection: Connection, broker_id: int, followed: Followed,
     if answer.error_code:
         message = f"the leader of {partition.name} does not return the start and end of its log"
         raise ApiError(ErrorCode(answer.error_code), message)
-    return answer.offset
+    return answer

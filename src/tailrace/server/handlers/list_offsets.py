@@ -15,13 +15,15 @@ from tailrace.protocol.messages.offset import (
     ListOffsetsResponseTopic,
 )
 from tailrace.runtime.partition import Partition
+from tailrace.runtime.replication.known_producer import describe_producers
 from tailrace.server.api import api
-from tailrace.server.context import Operation, RequestContext, Resource
+from tailrace.server.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from tailrace.server.handlers.fetch import READ_COMMITTED
 from tailrace.storage.error import StorageError
 
 FIRST_VERSION_WITH_LEADER_EPOCH = 4  # KIP-320
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5  # KIP-207
+FIRST_VERSION_WITH_PRODUCERS = 6  # the first with tagged fields
 
 
 class Name(IntEnum):
@@ -98,7 +100,17 @@ async def _look_up(
     reply = ListOffsetsResponsePartition(partition_index=asked.partition_index, timestamp=timestamp, offset=offset)
     if ctx.version >= FIRST_VERSION_WITH_LEADER_EPOCH:
         reply.leader_epoch = leader_epoch
+    if asked.timestamp == Name.EARLIEST and _is_follower(ctx, request):
+        known = partition.log.producers.known_before(offset)
+        reply.producers = describe_producers(known, ctx.broker.clock.now_ms())
     return reply
+
+
+def _is_follower(ctx: RequestContext, request: ListOffsetsRequest) -> bool:
+    """Return whether a follower asks, which begins its log at the answer, and can be told its producers."""
+    if request.replica_id < 0 or ctx.version < FIRST_VERSION_WITH_PRODUCERS:
+        return False
+    return ctx.is_allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, is_probe=True)
 
 
 async def _find(partition: Partition, timestamp: int, readable: int) -> tuple[int, int, int]:

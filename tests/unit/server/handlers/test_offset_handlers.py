@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.sample import NOW_MS, BrokerInMemory, make_batch
 from tests.unit.server.handlers.peer import Peer, fetch_request, peer
+from tests.unit.server.judge import judge_here
 
 from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.offset import (
@@ -16,6 +17,8 @@ from tailrace.protocol.messages.offset import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from tailrace.runtime.replication.known_producer import read_producers
+from tailrace.server.context import Operation
 from tailrace.storage.error import StorageError
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
@@ -103,6 +106,44 @@ async def test_a_name_is_not_known_before_its_version(timestamp: int, version: i
         assert code == ErrorCode.UNSUPPORTED_VERSION
         ((code, *_),) = await listed(client, list_request((0, timestamp)), version + 1)
         assert code == 0
+
+
+async def test_a_follower_is_told_the_producers_of_deleted_records() -> None:
+    """Consumers are not, and a follower that asks for another offset does not begin there."""
+    async with peer() as client:
+        await client.create()
+        for sequence in (0, 1):
+            await client.produce(make_batch(b"v", producer=(7, 3, sequence)))
+        client.broker.replicas.get("t", 0).delete_records(1)
+        told = []
+        asked = ((EARLIEST, 2, 11), (EARLIEST, 2, 5), (EARLIEST, -1, 11), (LATEST, 2, 11))
+        for timestamp, replica_id, version in asked:
+            request = list_request((0, timestamp))
+            request.replica_id = replica_id
+            response = await client.ask(request, version)
+            told.append(response.topics[0].partitions[0].producers)
+        assert told[1:] == [[], [], []]
+        (producer,) = told[0]
+        (batch,) = producer.batches
+        assert (producer.producer_id, producer.producer_epoch, batch.base_sequence) == (7, 3, 0)
+        (entry,) = read_producers([producer], now_ms=50_000)
+        assert entry.batches[0] == client.broker.replicas.get("t", 0).log.producers.entries[7].batches[0]
+        assert entry.active_ms == 50_000 - producer.idle_ms
+
+
+async def test_a_client_that_claims_to_be_a_follower_is_told_no_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def may_read(_: object, operation: Operation, *__: object, **options: object) -> bool:
+        return operation is not Operation.CLUSTER_ACTION
+
+    async with peer() as client:
+        await client.create()
+        await client.produce(make_batch(b"v", producer=(7, 3, 0)))
+        client.broker.replicas.get("t", 0).delete_records(1)
+        judge_here(monkeypatch, may_read)
+        request = list_request((0, EARLIEST))
+        request.replica_id = 2
+        (answer,) = (await client.ask(request)).topics[0].partitions
+        assert (answer.error_code, answer.offset, answer.producers) == (ErrorCode.NONE, 1, [])
 
 
 async def test_each_partition_has_its_own_answer() -> None:

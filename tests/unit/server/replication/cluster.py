@@ -203,9 +203,21 @@ class Cluster:
     async def produce(
         self, leader: int, *values: bytes, acks: int = -1, timeout_ms: int = 60_000, topic: str = "t", index: int = 0
     ) -> ProduceResponsePartition:
+        return await self.send(leader, make_batch(*values), acks, timeout_ms, topic=topic, index=index)
+
+    async def send(
+        self,
+        leader: int,
+        batch: bytearray,
+        acks: int = -1,
+        timeout_ms: int = 60_000,
+        *,
+        topic: str = "t",
+        index: int = 0,
+    ) -> ProduceResponsePartition:
         connection = await self[leader].ask()
         try:
-            data = ProduceRequestPartition(index=index, records=bytes(make_batch(*values)))
+            data = ProduceRequestPartition(index=index, records=bytes(batch))
             request = ProduceRequest(
                 acks=acks,
                 timeout_ms=timeout_ms,
@@ -230,9 +242,9 @@ class Cluster:
         finally:
             await connection.close()
 
-    async def values(self, broker_id: int, *, topic: str = "t", index: int = 0) -> list[bytes | None]:
+    async def values(self, broker_id: int, offset: int = 0, *, topic: str = "t", index: int = 0) -> list[bytes | None]:
         """What a consumer reads there."""
-        answer = await self.fetch(broker_id, topic=topic, index=index)
+        answer = await self.fetch(broker_id, offset, topic=topic, index=index)
         assert answer.error_code == ErrorCode.NONE
         return [record.value for record in records_of(answer.records)]  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.unit.sample import make_batch
 from tests.unit.server.replication.cluster import Cluster, running, until
 
 from tailrace.machines.controller.record import TopicRecord
@@ -62,6 +63,25 @@ async def test_deletion_is_not_undone_when_all_replicas_crash() -> None:
         for broker_id in (2, 3):
             await cluster[broker_id].start()
         assert starts(cluster, 2, 3) == [2, 2]
+
+
+async def test_a_new_replica_knows_the_producers_of_deleted_records() -> None:
+    """The reply to a batch was lost, and the batch was deleted. A replica that had begun after it was elected, took the
+    retry for the first batch of an unknown producer and wrote it again; simulated seed 61146 found it.
+    """
+    async with running(2) as cluster:
+        topic_id = await cluster.create([(1,)])
+        batch = make_batch(b"a", b"b", producer=(7, 0, 0))
+        assert (await cluster.send(1, batch)).base_offset == 0
+        assert await delete(cluster, 1, -1) == (ErrorCode.NONE, 2)
+        await cluster.commit(TopicRecord("t", topic_id, ((1, 2),)))
+        await until(lambda: cluster.state().isr == (1, 2))
+        assert starts(cluster, 2) == [2]
+        await cluster.elect(2, (1, 2))
+        await until(lambda: cluster[2].partition().is_leader)
+        answer = await cluster.send(2, batch)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+        assert await cluster.values(2, 2) == []
 
 
 async def test_deletion_waits_for_a_follower_that_cannot_write_its_log_start() -> None:
