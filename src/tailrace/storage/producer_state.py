@@ -23,8 +23,10 @@ append and for recovery alike.
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import nlargest
 from typing import NamedTuple
 
+from tailrace.base.limits import PRODUCERS_TOLD_MAX
 from tailrace.base.sentinel import NO_EPOCH
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.records.batch import (
@@ -156,8 +158,16 @@ class ProducerState:
         self._ended = deque(sorted(ended, key=lambda transaction: transaction.marker_offset))
 
     def known_before(self, offset: int) -> list[ProducerEntry]:
-        """Return the producers that a log that begins at `offset` cannot show, without their later batches."""
-        entries = (entry.before(offset) for entry in self.entries.values())
+        """Return the producers that a log that begins at `offset` cannot show, without their later batches.
+
+        Of very many producers, those are left out that are the least likely to repeat a batch.
+        """
+        newest: Iterable[ProducerEntry] = self.entries.values()
+        if len(self.entries) > PRODUCERS_TOLD_MAX:
+            newest = nlargest(
+                PRODUCERS_TOLD_MAX, newest, key=lambda entry: (entry.producer_id in self._open, entry.active_ms)
+            )
+        entries = (entry.before(offset) for entry in newest)
         return [entry for entry in entries if entry is not None]
 
     def check(self, header: BatchHeader) -> Duplicate | None:

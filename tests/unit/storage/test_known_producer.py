@@ -103,3 +103,14 @@ def test_a_transaction_is_open_if_it_began_before(bench: Workbench) -> None:
         batch = bench.batch(b"v", producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True)
         log.append(*batch, 0)
     assert [log.producers.known_before(offset)[0].current_txn_first_offset for offset in (1, 2)] == [NO_TRANSACTION, 1]
+
+
+def test_of_very_many_producers_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch, bench: Workbench) -> None:
+    """The answer would hold up the leader's event loop, and could be larger than a frame may be."""
+    monkeypatch.setattr("tailrace.storage.producer_state.PRODUCERS_TOLD_MAX", 3)
+    log = bench.open()
+    for producer_id in range(6):
+        bench.produce(log, 0, producer_id=producer_id)
+        log.producers.entries[producer_id].active_ms = producer_id
+    known = log.producers.known_before(log.log_end_offset)
+    assert [entry.producer_id for entry in known] == [5, 4, 3]
