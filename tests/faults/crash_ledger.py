@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
 
 from tailrace.records.batch import BatchHeader, assign_offsets, read_header
 from tailrace.records.record import Record, read_records
+from tailrace.storage.error import StorageError
 
 
 class Violation(AssertionError):
@@ -111,6 +114,17 @@ class Ledger:
         self.end_offset = end_offset
         self.durable_end = min(self.durable_end, end_offset)
         self.start_offset = min(self.start_offset, end_offset)
+
+    @contextmanager
+    def refusable(self, is_offline: Callable[[], bool]) -> Iterator[None]:
+        """A truncation that a full disk may refuse before it has removed anything."""
+        before = (self.floor, self.is_vanishing, self.durable_end, self.durable_start)
+        try:
+            yield
+        except StorageError:
+            if not is_offline():
+                self.floor, self.is_vanishing, self.durable_end, self.durable_start = before
+            raise
 
     def begin_restart(self) -> None:
         """Everything is being thrown away, in any order."""

@@ -343,10 +343,11 @@ class World:
         offset = first + int(fraction * (log.log_end_offset - first))
         if offset >= log.log_end_offset:
             return
-        end_offset = ledger.begin_truncation(offset, first)
-        if offset <= first:
-            ledger.begin_restart()
-        log.truncate_to(offset)
+        with ledger.refusable(lambda: self.is_offline):
+            end_offset = ledger.begin_truncation(offset, first)
+            if offset <= first:
+                ledger.begin_restart()
+            log.truncate_to(offset)
         if ledger.is_vanishing:
             ledger.restart(offset)
         ledger.end_truncation()
@@ -357,8 +358,9 @@ class World:
         """Begin again as a follower does whose log and its leader's have nothing in common."""
         ledger = self.topics[name].ledger
         offset = max(0, ledger.end_offset + move)
-        ledger.begin_restart()
-        self._log(name).truncate_fully(offset)
+        with ledger.refusable(lambda: self.is_offline):
+            ledger.begin_restart()
+            self._log(name).truncate_fully(offset)
         ledger.restart(offset)
 
     def reopen(self) -> None:
