@@ -17,17 +17,20 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One way to run tests; `timeout_s` limits a test without its fixtures."""
+    """One way to run tests; `timeout_s` limits a test without its fixtures.
+
+    A lane without workers runs one test at a time. One whose tests wait for most of their time has several a core.
+    """
 
     name: str
-    is_parallel: bool
+    workers_per_core: int
     has_second_chance: bool
     timeout_s: int
 
 
-PURE = Lane("pure", is_parallel=True, has_second_chance=False, timeout_s=300)
-BROKER = Lane("broker", is_parallel=True, has_second_chance=True, timeout_s=300)
-PROCESS = Lane("process", is_parallel=False, has_second_chance=True, timeout_s=900)
+PURE = Lane("pure", workers_per_core=1, has_second_chance=False, timeout_s=300)
+BROKER = Lane("broker", workers_per_core=2, has_second_chance=True, timeout_s=300)
+PROCESS = Lane("process", workers_per_core=0, has_second_chance=True, timeout_s=900)
 LANES = (PURE, BROKER, PROCESS)
 
 PATHS: dict[str, Lane] = {
