@@ -134,9 +134,9 @@ def _check(ctx: RequestContext, batch: ParsedBatch, open_bytes_max: int) -> Chec
         )
     except ApiError as error:
         is_cut = error.code is ErrorCode.MESSAGE_TOO_LARGE and open_bytes_max < limit_bytes
-        # Not the error itself: its traceback holds what was opened, and a request may have thousands of such batches.
-        outcome = None if is_cut else ApiError(error.code, error.message)
-        return Check(outcome, len(batch.buffer) if _is_plain(batch.header) else open_bytes_max)
+        # Its frames hold what was opened, and a request may have thousands of such batches.
+        error.__traceback__ = error.__context__ = None
+        return Check(None if is_cut else error, len(batch.buffer) if _is_plain(batch.header) else open_bytes_max)
     return Check(valid, valid.records_size_bytes)
 
 
