@@ -209,7 +209,7 @@ class ClusterSimulation(Simulation):
 
     def make_faults(self) -> Faults:
         every_s = 1e9 if self.is_calm else self.random.choice([0.2, 0.4, 0.8])
-        return ClusterFaults(
+        faults = ClusterFaults(
             self.world,
             self.zookeeper,
             isrs=self.invariants.isrs,
@@ -217,6 +217,9 @@ class ClusterSimulation(Simulation):
             every_s=every_s,
             is_unclean=self.is_unclean,
         )
+        if not self.is_calm:
+            self.world.black_out = faults.black_out
+        return faults
 
     async def end(self) -> None:
         """Wait until all replicas are in sync, and check that they are identical."""

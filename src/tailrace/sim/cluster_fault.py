@@ -20,6 +20,7 @@ _HOSTILE_LINKS_SHARE = 0.25  # of seeds in which little else happens than what l
 _QUICKLY_S = 0.03
 _NOTICED_S = (1.0, 1.5)  # replica.lag.time.max.ms, and half of it, after which a leader notices that a follower lags
 _OUTRUN_S = 1.6
+_BLACK_OUT_S = (0.05, 0.5)
 _BEHIND_S = (2.0, 3.5)  # longer than a session, and than replica.lag.time.max.ms
 
 
@@ -61,7 +62,7 @@ class ClusterFaults(Faults):
         several += [self.isolate_broker, self.cut_off_leader, self.cut_off_leader, self.pause_leader]
         several += [self.elect_another, self.elect_another, self.elect_two, self.elect_two]
         several += [self.outrun_isr_change]
-        several += [self.leave_one_behind]
+        several += [self.leave_one_behind, self.kill_all_brokers]
         several += [self.cut_zookeeper, self.cut_zookeeper, self.stall_zookeeper]
         several += [self.expire_session, self.break_session, self.break_after_commit]
         several += self._disks.menu()
@@ -133,6 +134,25 @@ class ClusterFaults(Faults):
                     self._later(random.uniform(*_BEHIND_S), lambda broker=broker: self._start(broker))  # type: ignore[misc]
 
         self._later(random.uniform(*_BEHIND_S), kill)
+
+    def kill_all_brokers(self) -> None:
+        """Kill all brokers at once, as when the power of a whole site fails, and start them one after the other."""
+        random = self._world.random
+        wants_power_loss = random.random() < 0.5
+        if self._is_over:
+            return
+        self._world.note("all brokers are killed")
+        for broker in self._world.brokers:
+            if (is_power_loss := self.loses_power(broker, wants_power_loss)) is not None:
+                broker.kill(is_power_loss=is_power_loss)
+                self._later(random.uniform(0.1, self.down_s_max), lambda broker=broker: self._start(broker))  # type: ignore[misc]
+
+    def black_out(self) -> None:
+        """Elect other leaders, and kill all brokers soon after that, before these leaders have done much."""
+        for state in self._states():
+            self._elect(state)
+        self._world.count("black out")
+        self._later(self._world.random.uniform(*_BLACK_OUT_S), self.kill_all_brokers)
 
     def _isolate(self, alone: SimBroker) -> None:
         for other in self._world.brokers:

@@ -12,6 +12,7 @@ from tailrace.client.topic_partition import TopicPartition
 from tailrace.protocol.errors import ApiError
 from tailrace.sim.admin_workload import PARTITIONS_MAX
 from tailrace.sim.record_workload import Shape
+from tailrace.sim.takeover import Takeover
 from tailrace.sim.workload import FAILURES, keep_trying, partition_name
 from tailrace.sim.world import Program, World
 from tailrace.storage.log_config import LogConfig
@@ -27,10 +28,14 @@ _APPLIED_LOOKS_MAX = 30
 _DOUBT_SHARE = 0.4
 _STRAND_SHARE = 0.3
 _DOUBT_S = (0.02, 0.3)
+_LONG_DOUBT_S = (1.5, 4.0)
+_WRITTEN_S = (0.05, 0.4)
 _LOSS_SHARE = 0.3
 _GATHERED_S = (0.1, 0.4)
 _LATE_S = (0.3, 2.0)
 _MANY_SHARE = 0.3
+_TAKEOVER_SHARE = 0.2  # of the seeds
+_BLACK_OUT_SHARE = 0.2  # of the deletions
 
 _LIMITS: Mapping[str, tuple[int, ...]] = {
     "max.message.bytes": (1, 100, 300, 1_200, 5_000),
@@ -61,6 +66,8 @@ class LiveTopicWorkload:
         self._configs = {shape.topic: dict(shape.topic_configs) for shape in shapes}
         self._every_s = every_s
         self._strandings = Random(f"strandings {world.seed}")
+        self._takeover = Takeover(world)
+        self._black_outs = Random(f"black outs {world.seed}")
 
     async def prepare(self) -> None:
         """Do nothing; others create the topics."""
@@ -78,6 +85,8 @@ class LiveTopicWorkload:
     async def _change(self, name: str) -> None:
         random = Random(f"{name} {self._world.seed}")
         acts: list[Act] = [self._limit, self._limit, self._limit, self._delete_records, self._shorten_retention]
+        if Random(f"takeovers {self._world.seed}").random() < _TAKEOVER_SHARE:
+            acts += [self._take_over] * 3
         async with tailrace.aio.Admin(self._world.bootstrap, request_timeout_ms=_TIMEOUT_MS) as admin:
             await self._restore_all(admin)  # an earlier life may have left a limit
             while not self._world.is_healed:
@@ -103,7 +112,7 @@ class LiveTopicWorkload:
         self._world.count(f"admin limit {limit}")
         self._world.note(f"{topic} has {limit}={value} for {seconds:.2f} s")
         if chance < _DOUBT_SHARE:
-            self._lose_replies(random)
+            self._lose_replies(_LOSS_SHARE, random.uniform(*_DOUBT_S))
         elif strands:
             self._strand_producers()
         try:
@@ -115,12 +124,12 @@ class LiveTopicWorkload:
         finally:
             await self._restore(admin, topic, limit)
 
-    def _lose_replies(self, random: Random) -> None:
-        """Leave the clients in doubt what is written, so that they repeat it when the limit is lower."""
-        network, seconds = self._world.loop.network, random.uniform(*_DOUBT_S)
+    def _lose_replies(self, share: float, seconds: float) -> None:
+        """Leave the clients in doubt what is written, so that they repeat it."""
+        network = self._world.loop.network
         for client in self._world.clients:
             for broker in self._world.brokers if client.name != _NAME else ():
-                network.lose(broker.host, client.host, _LOSS_SHARE)
+                network.lose(broker.host, client.host, share)
                 self._world.loop.call_later(seconds, partial(network.lose, broker.host, client.host, 0.0))
 
     def _strand_producers(self) -> None:
@@ -149,6 +158,20 @@ class LiveTopicWorkload:
         if end <= start:
             return
         offset = random.randint(start + 1, end) if random.random() < _MANY_SHARE else min(start + 5, end)
+        await self._delete_below(name, admin, target, offset)
+
+    async def _take_over(self, name: str, admin: tailrace.aio.Admin, random: Random) -> None:
+        """Delete all records of a partition while its producers are in doubt, and let a new replica lead it."""
+        target = random.choice(await self._partitions(admin))
+        if (kept := await self._takeover.prepare(admin, target)) is None:
+            return
+        self._lose_replies(1.0, random.uniform(*_LONG_DOUBT_S))
+        await asyncio.sleep(random.uniform(*_WRITTEN_S))
+        end = (await admin.list_offsets(target.topic, {target.partition: LATEST}))[target.partition].offset
+        await self._delete_below(name, admin, target, end)
+        await self._takeover.give_to_another(admin, target, kept)
+
+    async def _delete_below(self, name: str, admin: tailrace.aio.Admin, target: TopicPartition, offset: int) -> None:
         self._world.count("admin delete records")
         self._world.note(f"delete the records of {target} below {offset}")
         place = partition_name(target)
@@ -162,6 +185,8 @@ class LiveTopicWorkload:
             operation.unknown(outcome)
         else:
             operation.ok(low_watermark=outcome)
+            if self._black_outs.random() < _BLACK_OUT_SHARE:
+                self._world.black_out()
 
     async def _shorten_retention(self, name: str, admin: tailrace.aio.Admin, random: Random) -> None:
         """Keep hardly any records of a topic for a while."""

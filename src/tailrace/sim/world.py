@@ -57,6 +57,7 @@ class World:
         self.clients: list[Client] = []
         self.notes: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.black_out: Callable[[], None] = lambda: None  # kills all brokers soon
         self.is_healed = False
         self.is_ending = False
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from tailrace.coordination.cluster import ClusterMetadata
 from tailrace.runtime import partition
 from tailrace.runtime.partition import Partition
-from tailrace.runtime.replication import followed, leadership
+from tailrace.runtime.replication import fetcher, followed, leadership
 from tailrace.storage.log import Log
 
 
@@ -52,11 +52,19 @@ def log_starts_are_told_early() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def new_replicas_forget_producers() -> Iterator[None]:
+    """A follower that begins at the log start of its leader does not learn of the producers of deleted records."""
+    with patch.object(fetcher, "read_producers", lambda *_: []):
+        yield
+
+
 ABLATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "leader deletes too much": leader_deletes_too_much,
     "followers keep deleted records": followers_keep_deleted_records,
     "late writes change the next topic": late_writes_change_the_next_topic,
     "log starts are told early": log_starts_are_told_early,
+    "new replicas forget producers": new_replicas_forget_producers,
 }
 
 FOUND: dict[str, frozenset[str]] = {
@@ -64,5 +72,6 @@ FOUND: dict[str, frozenset[str]] = {
     "followers keep deleted records": frozenset({"log-start-falls", "undeleted", ", and its leader at"}),
     "late writes change the next topic": frozenset({"it leads in epoch", "follows PartitionRecord"}),
     "log starts are told early": frozenset({"log-start-falls", "undeleted", "start-falls"}),
+    "new replicas forget producers": frozenset({"duplicate"}),
 }
 """The first words of the problems by which each is found."""

@@ -8,7 +8,7 @@ from tailrace.sim.simulate import report
 from tailrace.sim.transaction.simulation import TransactionClusterSimulation, TransactionSimulation
 
 SEEDS = {4: 6.0, 6: 6.0, 7: 6.0}
-CLUSTER_SEEDS = {1: 5.0, 5: 5.0}
+CLUSTER_SEEDS = {3: 5.0, 5: 5.0}
 """Seeds and for how many seconds faults last."""
 
 RANDOM = ("no check of the end", "no last stable offset", "offsets count at once", "no fencing")
