@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from tests.tidy.tree import PACKAGE, parse, python_files
 
-LIMITS = [PACKAGE / "base" / name for name in ("limits.py", "security_limits.py", "caller_limits.py")]
+LIMITS = [
+    PACKAGE / "base" / name for name in ("limits.py", "request_limits.py", "security_limits.py", "caller_limits.py")
+]
 
 
 def limits(path: Path) -> dict[str, int]:

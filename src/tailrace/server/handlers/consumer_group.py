@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tailrace.base.repetition import Repetitions
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
@@ -69,7 +70,8 @@ async def consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse:
     """Describe each group, or return its error."""
     _check_on(ctx)
-    groups = [_describe(ctx, name) for name in request.group_ids]
+    repetitions = Repetitions()
+    groups = [_describe(ctx, name) for name in request.group_ids if repetitions.admits(name)]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

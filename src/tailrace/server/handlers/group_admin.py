@@ -1,5 +1,6 @@
 """ListGroups, DescribeGroups and DeleteGroups: the administration of groups."""
 
+from tailrace.base.repetition import Repetitions
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.group_admin import (
     DeleteGroupsRequest,
@@ -51,7 +52,8 @@ def fail_describe(ctx: RequestContext, request: DescribeGroupsRequest, error: Ap
 @api(DescribeGroupsRequest, versions=(0, 6), fail=fail_describe)
 async def describe_groups(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group, or return its error."""
-    groups = [_describe(ctx, name) for name in request.groups]
+    repetitions = Repetitions()
+    groups = [_describe(ctx, name) for name in request.groups if repetitions.admits(name)]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

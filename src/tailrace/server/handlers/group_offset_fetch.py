@@ -3,6 +3,7 @@
 A request before version 8 names one group. It is converted to the newer form, and its reply is converted back.
 """
 
+from tailrace.base.repetition import Repetitions
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.group_offset import (
     OffsetFetchRequest,
@@ -33,7 +34,23 @@ def fail(ctx: RequestContext, request: OffsetFetchRequest, error: ApiError) -> O
 @api(OffsetFetchRequest, versions=(1, 10), fail=fail)
 async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer for each group separately."""
-    return _reply(ctx, [await _answer(ctx, group, request.require_stable) for group in _groups(ctx, request)])
+    groups = _answered(_groups(ctx, request))
+    return _reply(ctx, [await _answer(ctx, group, request.require_stable) for group in groups])
+
+
+def _answered(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Return the groups without the partitions that are repeated too often."""
+    repetitions = Repetitions()
+    return [group for group in groups if _is_answered(group, repetitions)]
+
+
+def _is_answered(group: OffsetFetchRequestGroup, repetitions: Repetitions) -> bool:
+    if group.topics is None:
+        return repetitions.admits(group.group_id)
+    for topic in group.topics:
+        place = group.group_id, topic.name, topic.topic_id
+        topic.partition_indexes = [index for index in topic.partition_indexes if repetitions.admits((*place, index))]
+    return True
 
 
 def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetchRequestGroup]:

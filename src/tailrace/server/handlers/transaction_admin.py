@@ -1,5 +1,6 @@
 """DescribeTransactions, ListTransactions and DescribeProducers: the administration of transactions (KIP-664)."""
 
+from tailrace.base.repetition import Repetitions
 from tailrace.base.topic_name import topic_name_problem
 from tailrace.machines.transaction.view import unknown_states
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -41,9 +42,9 @@ async def describe_transactions(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Describe each transactional id that this broker coordinates."""
-    return DescribeTransactionsResponse(
-        transaction_states=[await _describe(ctx, name) for name in request.transactional_ids]
-    )
+    repetitions = Repetitions()
+    names = filter(repetitions.admits, request.transactional_ids)
+    return DescribeTransactionsResponse(transaction_states=[await _describe(ctx, name) for name in names])
 
 
 async def _describe(ctx: RequestContext, name: str) -> DescribeTransactionsResponseTransaction:
@@ -103,15 +104,22 @@ def fail_producers(
 @api(DescribeProducersRequest, versions=(0, 0), fail=fail_producers)
 async def describe_producers(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     """List the producers in the state of partitions; every replica can answer."""
-    return DescribeProducersResponse(topics=[_describe_topic(ctx, topic) for topic in request.topics])
+    repetitions = Repetitions()
+    return DescribeProducersResponse(topics=[_describe_topic(ctx, topic, repetitions) for topic in request.topics])
 
 
-def _describe_topic(ctx: RequestContext, asked: DescribeProducersRequestTopic) -> DescribeProducersResponseTopic:
+def _describe_topic(
+    ctx: RequestContext, asked: DescribeProducersRequestTopic, repetitions: Repetitions
+) -> DescribeProducersResponseTopic:
     if (problem := topic_name_problem(asked.name)) is not None:
         return _refuse(asked, ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem))
     if not ctx.is_allowed(Operation.READ, Resource.TOPIC, asked.name):
         return _refuse(asked, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    partitions = [_describe_partition(ctx, asked.name, index) for index in asked.partition_indexes]
+    partitions = [
+        _describe_partition(ctx, asked.name, index)
+        for index in asked.partition_indexes
+        if repetitions.admits((asked.name, index))
+    ]
     return DescribeProducersResponseTopic(name=asked.name, partitions=partitions)
 
 
