@@ -11,11 +11,16 @@ rejected as a whole, and the client starts again at 0.
     (id, n)                  incremental fetch; 70 if there is no such session, 71 if n is not next
 
 A follower has one session, for which there is always room: it replaces the follower's previous session.
+
+A session keeps its partitions after the client is gone, whether or not they exist. So the partitions of one client's
+session and of all of them are bounded. A session that grows beyond the bounds is closed.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol
 
+from tailrace.base.limits import REQUEST_ELEMENTS_MAX
+from tailrace.base.request_limits import FETCH_SESSION_PARTITIONS_MAX
 from tailrace.protocol.errors import ApiError, ErrorCode
 
 INITIAL_EPOCH = 0
@@ -113,8 +118,18 @@ class FetchContext:
 class FetchSessions:
     """All sessions of a broker, at most `slot_count_max` of them."""
 
-    def __init__(self, slot_count_max: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        slot_count_max: int,
+        eviction_ms: int,
+        new_id: Callable[[], int],
+        partition_count_max: int = FETCH_SESSION_PARTITIONS_MAX,
+        session_partition_count_max: int = REQUEST_ELEMENTS_MAX,
+    ) -> None:
         self._slot_count_max = slot_count_max
+        self._partition_count_max = partition_count_max
+        self._session_partition_count_max = session_partition_count_max
+        self._partition_count = 0  # in the sessions of clients
         self._eviction_ms = eviction_ms
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}
@@ -141,7 +156,7 @@ class FetchSessions:
         session = self._in_step(session_id, epoch, uses_topic_ids)
         session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
         self._touch(session, now_ms)
-        session.update(wanted, forgotten)
+        self._update(session, wanted, forgotten)
         if not session.partitions:
             self._close(session)
             return FetchContext((), None, incremental=False)
@@ -164,7 +179,7 @@ class FetchSessions:
     ) -> FetchSession | None:
         if owner is not None:
             self._close(self._owned.get(owner))
-        if not wanted or (owner is None and not self._make_room(now_ms)):
+        if not wanted or (owner is None and not self._make_room(now_ms, len(wanted))):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == 0:
@@ -172,17 +187,34 @@ class FetchSessions:
         session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms, owner)
         if owner is not None:
             self._owned[owner] = session
-        session.update(wanted, ())
+        self._update(session, wanted, ())
         return session
 
-    def _make_room(self, now_ms: int) -> bool:
-        if len(self._sessions) < self._slot_count_max:
-            return True
-        # `_touch` keeps the dictionary in the order of last use.
-        stalest = next((session for session in self._sessions.values() if session.owner is None), None)
-        if stalest is None or now_ms - stalest.used_ms <= self._eviction_ms:
+    def _update(self, session: FetchSession, wanted: Iterable[FetchPartition], forgotten: Iterable[Key]) -> None:
+        former_count = len(session.partitions)
+        session.update(wanted, forgotten)
+        if session.owner is not None:
+            return
+        self._partition_count += len(session.partitions) - former_count
+        is_too_large = len(session.partitions) > self._session_partition_count_max
+        if is_too_large or self._partition_count > self._partition_count_max:
+            self._close(session)
+            message = f"fetch session {session.session_id} was closed, because it has too many partitions"
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message)
+
+    def _make_room(self, now_ms: int, partition_count: int) -> bool:
+        """Evict sessions that were not used for long until one with so many partitions fits, or return False."""
+        if self._slot_count_max == 0 or partition_count > self._partition_count_max:
             return False
-        self._close(stalest)
+        while (
+            len(self._sessions) >= self._slot_count_max
+            or self._partition_count + partition_count > self._partition_count_max
+        ):
+            # `_touch` keeps the dictionary in the order of last use.
+            stalest = next((session for session in self._sessions.values() if session.owner is None), None)
+            if stalest is None or now_ms - stalest.used_ms <= self._eviction_ms:
+                return False
+            self._close(stalest)
         return True
 
     def _close(self, session: FetchSession | None) -> None:
@@ -191,6 +223,8 @@ class FetchSessions:
         del self._sessions[session.session_id]
         if session.owner is not None:
             del self._owned[session.owner]
+        else:
+            self._partition_count -= len(session.partitions)
         if session.attached is not None:
             session.attached.close()
 

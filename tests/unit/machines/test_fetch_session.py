@@ -16,8 +16,8 @@ A, B, C = ("a", 0), ("a", 1), ("b", 0)
 class Script:
     """Sends requests to sessions whose ids are 1, 2, 3 …"""
 
-    def __init__(self, slot_count_max: int = 10) -> None:
-        self.sessions = FetchSessions(slot_count_max, EVICTION_MS, count(1).__next__)
+    def __init__(self, slot_count_max: int = 10, **bounds: int) -> None:
+        self.sessions = FetchSessions(slot_count_max, EVICTION_MS, count(1).__next__, **bounds)
         self.now_ms = 0
 
     def ask(
@@ -233,6 +233,53 @@ def test_no_slots_mean_no_sessions() -> None:
     script = Script(slot_count_max=0)
     script.now_ms = 10 * EVICTION_MS
     assert script.ask(0, 0, [A]).session_id == 0
+
+
+# --- partitions
+
+
+def test_a_session_that_does_not_fit_beside_the_others_is_not_opened() -> None:
+    """Nothing bounded the partitions of all sessions, which need not exist: 1,000 sessions could take 72 GB."""
+    script = Script(partition_count_max=3)
+    script.ask(0, 0, [A, B])
+    context = script.ask(0, 0, [A, B])
+    assert (context.session_id, keys(context)) == (0, [A, B])
+    assert script.ask(0, 0, [C]).session_id == 2
+    script.ask(1, -1)
+    assert script.ask(0, 0, [A, B]).session_id == 3
+
+
+def test_sessions_that_are_old_enough_make_room_for_partitions() -> None:
+    script = Script(partition_count_max=2)
+    script.ask(0, 0, [A])
+    script.ask(0, 0, [B])
+    script.now_ms = EVICTION_MS + 1
+    assert script.ask(0, 0, [A, B, C]).session_id == 0
+    assert len(script.sessions) == 2
+    assert script.ask(0, 0, [A, B]).session_id == 3
+    assert len(script.sessions) == 1
+
+
+@pytest.mark.parametrize("bound", ["partition_count_max", "session_partition_count_max"])
+def test_a_session_that_grows_too_large_is_closed(bound: str) -> None:
+    """A session grew by 200,000 partitions with each incremental request, and a fetch of 40 bytes walked them all."""
+    script = Script(**{bound: 2})
+    script.ask(0, 0, [A])
+    assert keys(script.ask(1, 1, [B])) == [A, B]
+    assert keys(script.ask(1, 2, [C], [A])) == [B, C]
+    with pytest.raises(ApiError) as caught:
+        script.ask(1, 3, [A])
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(script.sessions) == 0
+    assert script.ask(0, 0, [A, B]).session_id == 2
+
+
+def test_a_follower_has_room_for_all_its_partitions() -> None:
+    script = Script(slot_count_max=0, partition_count_max=1, session_partition_count_max=1)
+    wanted = [FetchPartition(key, 0) for key in (A, B, C)]
+    context = script.sessions.begin(0, 0, 0, wanted[:2], (), False, "follower")
+    assert context.session_id == 1
+    assert keys(script.sessions.begin(0, 1, 1, wanted[2:], (), False, "follower")) == [A, B, C]
 
 
 # --- news and turns
