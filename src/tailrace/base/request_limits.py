@@ -7,3 +7,11 @@ REPEATED_NAMES_MAX = 10
 # Partitions in the fetch sessions of all clients. One takes about 360 bytes, and clients that have left keep theirs for
 # two minutes. A client that gets no session names its partitions with every fetch.
 FETCH_SESSION_PARTITIONS_MAX = 1_000_000
+
+# The memory of a compiled regular expression. A pattern of 15 characters can need megabytes, and the time of a match
+# grows with them: at this size, 3 ms for the longest topic name. An alternation of 120 topic names still fits.
+REGEX_BYTES_MAX = 64 * 1024
+
+# Different regular expressions in the subscriptions of one group, all of which are matched against all topics. Members
+# use the same one, and two while their program is being replaced.
+GROUP_REGEXES_MAX = 100

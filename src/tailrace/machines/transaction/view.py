@@ -5,6 +5,7 @@ from typing import Any
 
 import re2
 
+from tailrace.machines.regular_expression import compile_pattern
 from tailrace.machines.transaction.state import TransactionState
 from tailrace.machines.transaction.transaction import TopicPartition, Transaction
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -16,8 +17,6 @@ from tailrace.protocol.messages.transaction_admin import (
 )
 
 _STATES = {state.title: state for state in TransactionState}
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
 
 
 def unknown_states(titles: Iterable[str]) -> list[str]:
@@ -47,9 +46,8 @@ def list_transactions(
 
 
 def _compile(pattern: str) -> Any:
-    # RE2's syntax and not Java's, as for subscriptions, because RE2 takes linear time for any pattern.
     try:
-        return re2.compile(pattern, _OPTIONS)
+        return compile_pattern(pattern)
     except re2.error:
         message = f"Transaction ID pattern `{pattern}` is not a valid regular expression."
         raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None

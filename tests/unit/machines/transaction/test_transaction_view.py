@@ -58,9 +58,10 @@ def test_a_listing_names_id_producer_and_state() -> None:
     assert unknown_states(["Ongoing", "Nonsense", "ongoing"]) == ["Nonsense", "ongoing"]
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+@pytest.mark.parametrize("pattern", ["(", "(.?){1000}"], ids=["invalid", "too large"])
+def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
     with pytest.raises(ApiError) as caught:
-        two_ids().machine.list(0, ListTransactionsRequest(transactional_id_pattern="("))
+        two_ids().machine.list(0, ListTransactionsRequest(transactional_id_pattern=pattern))
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import re2
 
 from tailrace.base.limits import SUBSCRIPTION_REGEX_CACHE_COUNT_MAX
+from tailrace.base.request_limits import GROUP_REGEXES_MAX
 from tailrace.machines.controller.image import ClusterImage
 from tailrace.machines.decision import Timer
 from tailrace.machines.group.consumer.change import REGEX, Change
@@ -22,13 +23,11 @@ from tailrace.machines.group.consumer.record import (
     regex_tombstone,
 )
 from tailrace.machines.group.decision import Decision
+from tailrace.machines.regular_expression import compile_pattern
 from tailrace.protocol.errors import ApiError, ErrorCode
 
 REGEX_REFRESH_WAIT_MS_MIN = 10_000
 """The shortest time between two resolutions of the regular expressions of a group; Kafka's value."""
-
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
 
 
 class RegexChange(Enum):
@@ -41,10 +40,10 @@ class RegexChange(Enum):
 
 @lru_cache(SUBSCRIPTION_REGEX_CACHE_COUNT_MAX)
 def compile_regex(text: str) -> Any:
-    """Compile a regular expression in the syntax of RE2, which matches in linear time whatever a member sends."""
+    """Compile a regular expression that matches topic names as bytes; raise INVALID_REGULAR_EXPRESSION."""
     try:
         # Matching bytes is several times faster than matching text, and topic names are ASCII.
-        return re2.compile(text.encode(), _OPTIONS)
+        return compile_pattern(text.encode())
     except re2.error as error:
         detail = error.args[0] if error.args else error
         words = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
@@ -94,6 +93,7 @@ def change_regex(change: Change, former: ConsumerMember, member: ConsumerMember)
         if old and counts[old] == 1:
             change.write(regex_tombstone(group.group_id, old))
         if new and not counts[new]:
+            _check_count(counts, old)
             compile_regex(new)
             is_new = True
         elif (new and new in group.resolved) or (old and not new):
@@ -107,6 +107,14 @@ def change_regex(change: Change, former: ConsumerMember, member: ConsumerMember)
         group.regex_refresh_pending = True
         change.decision.timers.append(Timer((REGEX, group.group_id), change.now_ms))
     return status
+
+
+def _check_count(counts: Counter[str], old: str | None) -> None:
+    """Raise INVALID_REGULAR_EXPRESSION if a group cannot have a new regular expression after a member drops `old`."""
+    count = len(+counts) - (old is not None and counts[old] == 1)
+    if count >= GROUP_REGEXES_MAX:
+        message = f"The group is already subscribed to {count} different regular expressions."
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
 
 
 def _is_refresh_due(change: Change, regex_count: int, is_new: bool) -> bool:
@@ -133,8 +141,7 @@ def resolve_regexes(change: Change) -> Decision:
     bump = False
     resolved = dict(group.resolved)
     for regex in sorted(group.regex_counts):
-        pattern = compile_regex(regex)
-        topics = frozenset(name for name in change.image.topics if pattern.fullmatch(name.encode()))
+        topics = _matches(regex, change.image.topics)
         bump = bump or topics != (group.resolved[regex].topics if regex in group.resolved else frozenset())
         resolved[regex] = ResolvedRegex(topics, change.topics_created_ms, change.now_ms)
         change.write(regex_record(group.group_id, regex, topics, change.topics_created_ms, change.now_ms))
@@ -144,6 +151,15 @@ def resolve_regexes(change: Change) -> Decision:
         change.write(epoch_record(group.group_id, change.epoch, metadata_hash))
         group.note_refresh(change.epoch, change.topics_version)
     return change.decision
+
+
+def _matches(regex: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the matching topics. Another broker may have accepted a regular expression that is too large here."""
+    try:
+        pattern = compile_regex(regex)
+    except ApiError:
+        return frozenset()
+    return frozenset(name for name in names if pattern.fullmatch(name.encode()))
 
 
 def _names_with(group: ConsumerGroup, resolved: dict[str, ResolvedRegex]) -> set[str]:

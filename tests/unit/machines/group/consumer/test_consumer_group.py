@@ -13,6 +13,7 @@ from tailrace.base.invariant import InvariantError
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.group import GroupConfig
 from tailrace.machines.group.assignor.assignor import NOTHING, Assignment, GroupSpec
+from tailrace.machines.group.consumer import subscription
 from tailrace.machines.group.consumer.replay import KEYS
 from tailrace.machines.group.consumer.setting import ConsumerGroupSetting, consumer_group_setting
 from tailrace.machines.group.consumer.target import ASSIGNORS
@@ -364,6 +365,37 @@ def test_a_member_changes_its_regular_expression() -> None:
     assert script.beat("a", 2, owned={}) == "a@3 bar:0,1"
     script.leave("a")
     assert "regex bar gone" in script.written
+
+
+def test_a_regular_expression_that_needs_much_memory_is_refused() -> None:
+    """15 characters took 10 MB and a third of a second of the event loop."""
+    script = Script(foo=4)
+    assert script.join("a", names=None, regex=r"(\pL?){900}") == "INVALID_REGULAR_EXPRESSION"
+    assert script.join("a", names=None, regex="(.?){1000}") == "INVALID_REGULAR_EXPRESSION"
+    many = "|".join(f"orders-of-region-{number}.*" for number in range(100))
+    assert script.join("a", names=None, regex=many) == "a@1 -"
+
+
+def test_a_group_has_so_many_regular_expressions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each member may have its own, and all are matched against all topics."""
+    monkeypatch.setattr(subscription, "GROUP_REGEXES_MAX", 2)
+    script = Script(foo=4)
+    assert script.join("a", names=None, regex="foo") == "a@1 -"
+    assert script.join("b", names=None, regex="fo+") == "b@1 -"
+    assert script.join("c", names=None, regex="f.*") == "INVALID_REGULAR_EXPRESSION"
+    assert script.join("c", names=None, regex="foo") == "c@1 -"
+    assert script.beat("b", 1, regex="f.*") == "b@1"
+    assert script.beat("c", 1, regex="f.o") == "INVALID_REGULAR_EXPRESSION"
+
+
+def test_a_regular_expression_that_another_broker_accepted_may_be_too_large_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = Script(foo=4)
+    with monkeypatch.context() as patched:
+        patched.setattr(subscription, "compile_regex", str)
+        script.join("a", names=None, regex="(.?){1000}")
+    assert script.wait(1_000) == ["regex (.?){1000} -"]
 
 
 @pytest.mark.parametrize("regex", ["(", "a**", r"(?=x)", r"(a)\1"])
