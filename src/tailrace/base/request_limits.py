@@ -15,3 +15,7 @@ REGEX_BYTES_MAX = 64 * 1024
 # Different regular expressions in the subscriptions of one group, all of which are matched against all topics. Members
 # use the same one, and two while their program is being replaced.
 GROUP_REGEXES_MAX = 100
+
+# Protocols that a member of a classic group may support. They are kept as long as the member, and the names of all
+# members are counted in every decision. Consumers list their assignors, one to five; Kafka has no limit.
+GROUP_MEMBER_PROTOCOLS_MAX = 100

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
 from typing import TypeVar
 
+from tailrace.base.sentinel import INT32_MAX
 from tailrace.protocol.codec import decode, encode
 from tailrace.protocol.errors import RemoteProtocolError
 from tailrace.protocol.message import Message, message, wire
@@ -57,12 +58,12 @@ def encode_versioned(value: Message, version: int | None = None) -> bytes:
     return _VERSION.pack(version) + encode(value, version)
 
 
-def decode_versioned(kind: type[M], data: Buffer) -> M:
-    """Decode the result of `encode_versioned`; raise `RemoteProtocolError` if the data is invalid."""
+def decode_versioned(kind: type[M], data: Buffer, element_count_max: int = INT32_MAX) -> M:
+    """Decode the result of `encode_versioned`; raise `RemoteProtocolError` if it is invalid or too large."""
     if len(data) < _VERSION.size:
         raise RemoteProtocolError(f"{kind.__name__} has no version")
     (version,) = _VERSION.unpack_from(data)
-    return decode(kind, data, min(version, kind.SCHEMA.versions[-1]), _VERSION.size)[0]
+    return decode(kind, data, min(version, kind.SCHEMA.versions[-1]), _VERSION.size, element_count_max)[0]
 
 
 def group_by_topic(partitions: Iterable[tuple[str, int]]) -> list[ConsumerProtocolTopicPartition]:

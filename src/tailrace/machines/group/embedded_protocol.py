@@ -3,6 +3,7 @@
 from struct import Struct
 from uuid import UUID
 
+from tailrace.base.limits import REQUEST_ELEMENTS_MAX
 from tailrace.machines.controller.image import ClusterImage
 from tailrace.machines.group.assignor.assignor import Assignment
 from tailrace.machines.group.consumer.reconciliation import Owned
@@ -19,12 +20,14 @@ _VERSION = Struct(">h")
 
 def decode_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     """Decode the subscription of a member; raise RemoteProtocolError if the bytes are not one."""
-    return decode_versioned(ConsumerProtocolSubscription, metadata)
+    return decode_versioned(ConsumerProtocolSubscription, metadata, REQUEST_ELEMENTS_MAX)
 
 
 def decode_assignment(data: bytes) -> ConsumerProtocolAssignment:
     """Decode the assignment of a member, which is empty if the member has just joined."""
-    return decode_versioned(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
+    if not data:
+        return ConsumerProtocolAssignment()
+    return decode_versioned(ConsumerProtocolAssignment, data, REQUEST_ELEMENTS_MAX)
 
 
 def encode_assignment(assignment: Assignment, metadata: bytes, image: ClusterImage) -> bytes:

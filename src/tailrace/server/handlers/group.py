@@ -1,14 +1,17 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup: membership in classic groups."""
 
 import logging
+from collections.abc import Sequence
 
 from tailrace.base.limits import GROUP_MEMBER_METADATA_BYTES_MAX
+from tailrace.base.request_limits import GROUP_MEMBER_PROTOCOLS_MAX
 from tailrace.base.text import printable
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.group import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
+    JoinGroupRequestProtocol,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupRequestMember,
@@ -53,8 +56,7 @@ async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGrou
     """Join a group; the reply waits until all members have joined or have been removed."""
     check_group(ctx, Operation.READ, request.group_id)
     _check_name(request.group_id)
-    if sum(len(protocol.metadata) for protocol in request.protocols) > GROUP_MEMBER_METADATA_BYTES_MAX:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "the metadata of the member is larger than a group can store")
+    _check_size(request.protocols)
     if ctx.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     if request.reason:
@@ -67,6 +69,13 @@ async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGrou
         lambda machine, now_ms, answer: machine.decide_join(now_ms, answer, caller, request),
     )
     return _in_version(ctx, response)
+
+
+def _check_size(protocols: Sequence[JoinGroupRequestProtocol]) -> None:
+    if len(protocols) > GROUP_MEMBER_PROTOCOLS_MAX:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"the member supports {len(protocols)} protocols")
+    if sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols) > GROUP_MEMBER_METADATA_BYTES_MAX:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the metadata of the member is larger than a group can store")
 
 
 # --- SyncGroup

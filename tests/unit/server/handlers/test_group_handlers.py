@@ -11,6 +11,7 @@ from tailrace.protocol.errors import ErrorCode
 from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.group import (
     HeartbeatRequest,
+    JoinGroupRequestProtocol,
     LeaveGroupRequest,
     LeaveGroupRequestMember,
     SyncGroupRequest,
@@ -159,6 +160,11 @@ async def test_bad_requests() -> None:
         assert (await client.ask(join(session_ms=1))).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
         huge = join(metadata=b"x" * (4 * 1024 * 1024 + 1))
         assert (await client.ask(huge)).error_code == ErrorCode.INVALID_REQUEST
+        many = join()
+        many.protocols = [JoinGroupRequestProtocol(name=f"p{number}") for number in range(101)]
+        assert (await client.ask(many)).error_code == ErrorCode.INVALID_REQUEST
+        many.protocols = [JoinGroupRequestProtocol(name="p" * 30_000, metadata=b"x" * 20_000) for _ in range(100)]
+        assert (await client.ask(many)).error_code == ErrorCode.INVALID_REQUEST
         for request in (
             HeartbeatRequest(group_id="", generation_id=1, member_id="m"),
             LeaveGroupRequest(group_id="", members=[LeaveGroupRequestMember(member_id="m")]),

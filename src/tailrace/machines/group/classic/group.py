@@ -207,7 +207,7 @@ class ClassicGroup:
         invariant(member_id not in self.joining, f"{self.group_id}: {member_id} is removed while its join waits")
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._votes.subtract(_names(member.protocols))
+            self._withdraw_votes(member.protocols)
             if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
                 del self.static_members[member.instance_id]
         if self.is_leader(member_id):
@@ -219,7 +219,7 @@ class ClassicGroup:
     def update(self, member_id: str, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """Replace the protocols and timeouts of a member that joins again."""
         member = self.members[member_id]
-        self._votes.subtract(_names(member.protocols))
+        self._withdraw_votes(member.protocols)
         self._votes.update(_names(protocols))
         self.members[member_id] = replace(
             member,
@@ -227,6 +227,12 @@ class ClassicGroup:
             rebalance_timeout_ms=rebalance_timeout_ms,
             session_timeout_ms=session_timeout_ms,
         )
+
+    def _withdraw_votes(self, protocols: Protocols) -> None:
+        for name in _names(protocols):
+            self._votes[name] -= 1
+            if not self._votes[name]:
+                del self._votes[name]
 
     def rename(self, old_id: str, new_id: str) -> None:
         """Give a static member that came back its new member id, at its old place in the order of members."""

@@ -7,6 +7,7 @@ subscription begin as version 0 does: with the version and the topics.
 
 from collections.abc import Iterable
 
+from tailrace.base.limits import REQUEST_ELEMENTS_MAX
 from tailrace.protocol import codec
 from tailrace.protocol.errors import RemoteProtocolError
 from tailrace.protocol.message import Message, message, wire
@@ -29,7 +30,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     topics: set[str] = set()
     for subscription in subscriptions:
         try:
-            start, _ = codec.decode(ConsumerSubscriptionStart, subscription, 0)
+            start, _ = codec.decode(ConsumerSubscriptionStart, subscription, 0, 0, REQUEST_ELEMENTS_MAX)
         except RemoteProtocolError:
             return None
         topics.update(start.topics)
