@@ -100,5 +100,7 @@ def _alter(texts: dict[str, str], alteration: Alteration, find_option: Callable[
 
 def _combine(items: Sequence[str], operation: AlterOperation, change: Sequence[str]) -> list[str]:
     if operation is AlterOperation.SUBTRACT:
-        return [item for item in items if item not in change]
-    return [*items, *(item for item in dict.fromkeys(change) if item not in items)]
+        removed = set(change)
+        return [item for item in items if item not in removed]
+    known = set(items)
+    return [*items, *(item for item in dict.fromkeys(change) if item not in known)]

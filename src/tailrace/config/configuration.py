@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, NoReturn
 
 from tailrace.base.invariant import invariant
+from tailrace.base.request_limits import SUGGESTION_NAME_LENGTH_MAX
 from tailrace.config.error import ConfigError, InvalidConfigError
 from tailrace.config.option import Option, OptionType
 
@@ -100,11 +101,13 @@ def raise_problems(problems: Sequence[ConfigError]) -> None:
 
 
 def suggestion(name: str, known: Iterable[str], *, prefix: str = "") -> str:
-    """Return a "did you mean" for an unknown name, or nothing if no known name is similar.
+    """Return a "did you mean" for an unknown name, or nothing if no known name is similar or the name is too long.
 
     The `prefix` is the part of the names that is not compared.
     """
     import difflib  # imported only for a wrong name, so that a start is quick
 
+    if len(name) > SUGGESTION_NAME_LENGTH_MAX:
+        return ""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f" (did you mean {prefix}{near[0]}?)" if near else ""

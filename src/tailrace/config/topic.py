@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from tailrace.base.record_part import RecordPart
+from tailrace.base.request_limits import CONFIG_PROBLEMS_MAX
 from tailrace.base.sentinel import INT64_MAX
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.check import at_least, between
@@ -309,6 +310,8 @@ def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Any]:
     problems: list[ConfigError] = []
     texts: dict[str, str] = {}
     for name, text in overrides.items():
+        if len(problems) == CONFIG_PROBLEMS_MAX:
+            break
         try:
             topic_option(name)
         except ConfigError as error:

@@ -143,6 +143,7 @@ async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> Al
     """Replace the configs of each resource; a config that is not named returns to its default."""
     response = AlterConfigsResponse()
     for asked in request.resources:
+        await asyncio.sleep(0)  # see `describe_configs`
         sets = [Alteration(config.name, AlterOperation.SET, config.value) for config in asked.configs]
         error = await _alter(ctx, asked, request.validate_only, sets, from_scratch=True)
         response.responses.append(_altered(asked, error))
@@ -173,6 +174,7 @@ async def incremental_alter_configs(
     """Set, delete, append to and subtract from the configs of each resource."""
     response = IncrementalAlterConfigsResponse()
     for asked in request.resources:
+        await asyncio.sleep(0)  # see `describe_configs`
         try:
             alterations = _alterations(asked)
         except ApiError as refusal:

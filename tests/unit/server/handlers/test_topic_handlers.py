@@ -123,6 +123,14 @@ async def test_a_request_for_too_many_partitions_is_refused_whole(validate_only:
         assert client.broker.image.topics == {}
 
 
+async def test_a_topic_of_no_partitions_counts_as_one_of_a_request() -> None:
+    """100,000 topics of 0 partitions counted as none, and their checks held the event loop for 30 s."""
+    async with peer() as client:
+        topics = [new(f"t{number}", 0) for number in range(PARTITIONS_PER_REQUEST_MAX + 1)]
+        assert {code for _, code in await created(client, *topics)} == {ErrorCode.POLICY_VIOLATION}
+        assert await created(client, new("t", 0)) == [("t", ErrorCode.INVALID_PARTITIONS)]
+
+
 class FullStore(MemoryStore):
     """A metadata store whose disk is full when a topic with this name comes."""
 
