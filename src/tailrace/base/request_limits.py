@@ -27,3 +27,7 @@ CONFIG_PROBLEMS_MAX = 20
 # The longest name for which a similar one is suggested; no topic name is longer. The search takes 10 ms for the longest
 # name of the protocol.
 SUGGESTION_NAME_LENGTH_MAX = 249
+
+# Bytes of batches that are opened for one produce request before the broker looks whether its client is still there.
+# If it is not, the request is refused. Producers send a megabyte at a time, which opens a tenth of this.
+OPENED_BYTES_UNATTENDED_MAX = 256 * 1024 * 1024

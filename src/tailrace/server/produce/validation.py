@@ -2,7 +2,7 @@
 
 What is quickly done runs on the event loop, the rest in a worker thread, in turns. The size of a compressed batch is
 known only by opening it: a few hundred bytes may become 64 MiB, and a request may have thousands of such batches. So
-the bytes that are opened are counted.
+the bytes that are opened are counted. A client that sends many of them and leaves is not served to the end.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tailrace.base.limits import CHECK_IN_LOOP_BYTES_MAX, CHECK_TURN_BYTES_MAX, OPEN_IN_LOOP_BYTES_MAX
+from tailrace.base.request_limits import OPENED_BYTES_UNATTENDED_MAX
 from tailrace.base.sentinel import INT64_MAX, INT64_MIN
 from tailrace.config.topic import TopicConfig
 from tailrace.protocol.errors import ApiError, ErrorCode
@@ -19,6 +20,7 @@ from tailrace.records.compression import Compression
 from tailrace.records.validation import ValidBatch, check_header, check_records
 from tailrace.runtime.partition import Partition
 from tailrace.server.context import RequestContext
+from tailrace.server.group_caller import refuse_if_abandoned
 from tailrace.server.produce.batch import ParsedBatch, ValidatedBatch, refuse, reject
 from tailrace.server.produce.mirror import refuse_producer
 
@@ -64,7 +66,10 @@ class Check(NamedTuple):
 
 
 async def validate(ctx: RequestContext, batches: Sequence[ParsedBatch]) -> list[ValidatedBatch]:
-    """Check every record of the batches; return those that may be stored, in the same order."""
+    """Check every record of the batches; return those that may be stored, in the same order.
+
+    Raise REQUEST_TIMED_OUT if the client has left and there is much to open.
+    """
     outcomes: list[ValidBatch | ApiError | None] = []
     left_bytes = CHECK_TURN_BYTES_MAX
     for batch in batches:
@@ -74,12 +79,16 @@ async def validate(ctx: RequestContext, batches: Sequence[ParsedBatch]) -> list[
             left_bytes -= check.opened_bytes
         outcomes.append(check.outcome)
     aside = [index for index, outcome in enumerate(outcomes) if outcome is None]
+    opened_bytes = 0
     while aside:
+        if opened_bytes > OPENED_BYTES_UNATTENDED_MAX:
+            refuse_if_abandoned(ctx)
         turn = await asyncio.get_running_loop().run_in_executor(
             ctx.broker.worker, _check_turn, ctx, [batches[index] for index in aside]
         )
-        for index, outcome in zip(aside, turn, strict=False):
-            outcomes[index] = outcome
+        for index, check in zip(aside, turn, strict=False):
+            outcomes[index] = check.outcome
+            opened_bytes += check.opened_bytes
         del aside[: len(turn)]
     return [
         validated
@@ -104,17 +113,17 @@ def _is_plain(header: BatchHeader) -> bool:
     return header.compression is Compression.NONE
 
 
-def _check_turn(ctx: RequestContext, batches: Sequence[ParsedBatch]) -> list[ValidBatch | ApiError | None]:
+def _check_turn(ctx: RequestContext, batches: Sequence[ParsedBatch]) -> list[Check]:
     """Check batches until so many bytes were opened that other requests should have the thread."""
-    outcomes: list[ValidBatch | ApiError | None] = []
+    checks: list[Check] = []
     left_bytes = CHECK_TURN_BYTES_MAX
     for batch in batches:
         if left_bytes <= 0:
             break
         check = _check(ctx, batch, ctx.broker.config.tailrace_decompressed_max_bytes)
-        outcomes.append(check.outcome)
+        checks.append(check)
         left_bytes -= check.opened_bytes
-    return outcomes
+    return checks
 
 
 def _check(ctx: RequestContext, batch: ParsedBatch, open_bytes_max: int) -> Check:
