@@ -9,6 +9,7 @@ that claims log append time, offset deltas that are not 0, 1, 2 …, bytes after
 transactional batch without a producer id, and lz4 streams that Kafka's own consumer cannot read.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -48,8 +49,11 @@ class ValidBatch(NamedTuple):
     """The offset delta of the first record with that timestamp."""
     records_size_bytes: int
     """The size of the records before compression."""
-    schema_ids: tuple[tuple[RecordPart, SchemaIds], ...] = ()
-    """The schema ids of the `schema_parts` that `check_records` was called with."""
+    schema_ids: tuple[tuple[RecordPart, Sequence[int]], ...] = ()
+    """The different schema ids of the `schema_parts` that `check_records` was called with.
+
+    `find_schema_ids` tells which records have them: the indexes can take a hundred times the memory of the batch.
+    """
 
     @property
     def needs_max_timestamp(self) -> bool:
@@ -170,17 +174,34 @@ def check_records(
     none; a topic with log append time passes neither bound. The schema ids of `schema_parts` are collected;
     whether they are known is for the caller to find out.
     """
-    records: Buffer = memoryview(buffer)[HEADER_SIZE : header.size_bytes]
-    if header.compression is not Compression.NONE:
-        records = _open(records, header.compression, decompressed_bytes_max)
+    records = _records(buffer, header, decompressed_bytes_max)
     walk = walk_records(
         records, 0, len(records), header.record_count, header.base_timestamp, timestamp_min, timestamp_max
     )
     _check_walk(walk, require_key)
     if not schema_parts:
         return ValidBatch(header, walk.max_timestamp, walk.max_timestamp_index, len(records))
-    found = tuple([(part, collect_schema_ids(records, header.record_count, part)) for part in schema_parts])
-    return ValidBatch(header, walk.max_timestamp, walk.max_timestamp_index, len(records), found)
+    found = _collect(records, header, schema_parts)
+    distinct = tuple([(part, array("q", ids)) for part, ids in found.items()])
+    return ValidBatch(header, walk.max_timestamp, walk.max_timestamp_index, len(records), distinct)
+
+
+def find_schema_ids(
+    buffer: Buffer, header: BatchHeader, schema_parts: Sequence[RecordPart], *, decompressed_bytes_max: int
+) -> dict[RecordPart, SchemaIds]:
+    """Return the schema ids of a batch that `check_records` has accepted, with the indexes of their records."""
+    return _collect(_records(buffer, header, decompressed_bytes_max), header, schema_parts)
+
+
+def _collect(records: Buffer, header: BatchHeader, parts: Sequence[RecordPart]) -> dict[RecordPart, SchemaIds]:
+    return {part: collect_schema_ids(records, header.record_count, part) for part in parts}
+
+
+def _records(buffer: Buffer, header: BatchHeader, decompressed_bytes_max: int) -> Buffer:
+    records = memoryview(buffer)[HEADER_SIZE : header.size_bytes]
+    if header.compression is Compression.NONE:
+        return records
+    return _open(records, header.compression, decompressed_bytes_max)
 
 
 def _open(payload: Buffer, codec: Compression, limit_bytes: int) -> Buffer:

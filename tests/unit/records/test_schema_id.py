@@ -1,12 +1,13 @@
 """The schema ids of a batch: what the look at the first bytes finds, and that its two implementations never differ."""
 
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.base.limits import RECORD_ERRORS_PER_BATCH_MAX, SCHEMA_IDS_PER_BATCH_MAX
+from tailrace.base.limits import MIB, RECORD_ERRORS_PER_BATCH_MAX, SCHEMA_IDS_PER_BATCH_MAX
 from tailrace.base.record_part import RecordPart
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.builder import BatchBuilder
@@ -18,7 +19,7 @@ from tailrace.records.schema_id import (
     SchemaIds,
     collect_schema_ids_python,
 )
-from tailrace.records.validation import validate_batch
+from tailrace.records.validation import find_schema_ids, validate_batch
 
 try:
     from tailrace.records._native import collect_schema_ids as collect_schema_ids_native
@@ -159,5 +160,18 @@ def test_a_valid_batch_of_every_codec_has_its_ids(codec: Compression, details: d
     assert validate_batch(batch, size_bytes_max=10_000).schema_ids == ()
     for found in ((value_ids,), (key_ids,), (key_ids, value_ids)):
         valid = validate_batch(batch, size_bytes_max=10_000, schema_parts=[part for part, _ in found])
-        assert valid.schema_ids == found
+        assert [(part, list(ids)) for part, ids in valid.schema_ids] == [(part, list(ids)) for part, ids in found]
+        parts = [part for part, _ in found]
+        assert find_schema_ids(batch, valid.header, parts, decompressed_bytes_max=10_000) == dict(found)
         assert valid.header == read_header(batch)
+
+
+def test_a_batch_keeps_its_different_ids_only() -> None:
+    """A batch of 3.6 KB with a thousand ids kept 267 KB until the answer, and a request has hundreds of batches."""
+    builder = BatchBuilder(Compression.ZSTD)
+    for number in range(20_000):
+        builder.append(1_000, None, framed(number % 1_000))
+    valid = validate_batch(bytearray(builder.build()), size_bytes_max=MIB, schema_parts=["value"])
+    ((_, found),) = valid.schema_ids
+    assert list(found) == list(range(1_000))
+    assert sys.getsizeof(found) < 10_000

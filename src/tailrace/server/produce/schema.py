@@ -6,7 +6,8 @@ every producer retries: NOT_LEADER_OR_FOLLOWER.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tailrace.base.limits import (
@@ -18,7 +19,7 @@ from tailrace.base.limits import (
 from tailrace.base.record_part import RecordPart
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.records.schema_id import TOO_SHORT, WRONG_MAGIC
-from tailrace.records.validation import InvalidRecordsError, RecordFault
+from tailrace.records.validation import InvalidRecordsError, RecordFault, find_schema_ids
 from tailrace.runtime.schema.registry import RegistryError
 from tailrace.runtime.schema.validation import SchemaValidation
 from tailrace.server.context import RequestContext
@@ -34,7 +35,7 @@ async def check_schemas(ctx: RequestContext, batches: Sequence[ValidatedBatch]) 
         partition = batch.partition
         try:
             if not _is_known(validation, batch):
-                await _check(validation, batch, wait_until)
+                await _check(ctx, batch, wait_until)
         except ApiError as error:
             validation.refused_records.add(batch.valid.header.record_count, (partition.topic,))
             reject(ctx, batch.reply, partition, error)
@@ -65,9 +66,8 @@ class _Use(NamedTuple):
     part: RecordPart
     subject: str | None  # None if any will do
     schema_id: int
-    record_indexes: tuple[int, ...]
 
-    def faults(self) -> Iterator[RecordFault]:
+    def faults(self, record_indexes: Iterable[int]) -> Iterator[RecordFault]:
         place = "any subject" if self.subject is None else f"the subject {self.subject}"
         if self.schema_id == TOO_SHORT:
             text = f"the {self.part} is too short for a schema id, which must be registered under {place}"
@@ -75,14 +75,15 @@ class _Use(NamedTuple):
             text = f"the {self.part} does not begin with byte 0 and a schema id, which must be registered under {place}"
         else:
             text = f"the schema id {self.schema_id} of the {self.part} is not registered under {place}"
-        return (RecordFault(index, text) for index in self.record_indexes)
+        return (RecordFault(index, text) for index in record_indexes)
 
 
-async def _check(validation: SchemaValidation, batch: ValidatedBatch, wait_until: float) -> None:
+async def _check(ctx: RequestContext, batch: ValidatedBatch, wait_until: float) -> None:
     """Raise `ApiError` if an id of the batch is wrong, and `RegistryError` if that cannot be found out in time."""
+    validation = ctx.broker.schema_validation
     uses = _uses(batch)
     verdicts = [validation.known(use.schema_id, use.subject) for use in uses]
-    _refuse_all([use for use, verdict in zip(uses, verdicts, strict=True) if verdict is False])
+    await _refuse_all(ctx, batch, [use for use, verdict in zip(uses, verdicts, strict=True) if verdict is False])
     unknown = [use for use, verdict in zip(uses, verdicts, strict=True) if verdict is None]
     for start in range(0, len(unknown), SCHEMA_LOOKUPS_TOGETHER_MAX):
         asked = unknown[start : start + SCHEMA_LOOKUPS_TOGETHER_MAX]
@@ -91,7 +92,7 @@ async def _check(validation: SchemaValidation, batch: ValidatedBatch, wait_until
                 found = await asyncio.gather(*(validation.find(use.schema_id, use.subject) for use in asked))
         except TimeoutError:
             raise RegistryError(f"the schema registry did not answer within {SCHEMA_PRODUCE_WAIT_S:g} s") from None
-        _refuse_all([use for use, is_found in zip(asked, found, strict=True) if not is_found])
+        await _refuse_all(ctx, batch, [use for use, is_found in zip(asked, found, strict=True) if not is_found])
 
 
 def _uses(batch: ValidatedBatch) -> list[_Use]:
@@ -102,11 +103,19 @@ def _uses(batch: ValidatedBatch) -> list[_Use]:
             message = f"the {part}s of the batch have more than {SCHEMA_IDS_PER_BATCH_MAX - 1} different schema ids"
             raise ApiError(ErrorCode.INVALID_RECORD, message)
         subject = config.schema_subject(topic, part)
-        uses += [_Use(part, subject, schema_id, indexes) for schema_id, indexes in found.items()]
+        uses += [_Use(part, subject, schema_id) for schema_id in found]
     return uses
 
 
-def _refuse_all(wrong: Sequence[_Use]) -> None:
-    if wrong:
-        faults = sorted(fault for use in wrong for fault in use.faults())
-        raise InvalidRecordsError(ErrorCode.INVALID_RECORD, tuple(faults[:RECORD_ERRORS_PER_BATCH_MAX]))
+async def _refuse_all(ctx: RequestContext, batch: ValidatedBatch, wrong: Sequence[_Use]) -> None:
+    """Raise `InvalidRecordsError` with the records that have a wrong id, if there is one."""
+    if not wrong:
+        return
+    find = partial(
+        find_schema_ids,
+        *(batch.buffer, batch.valid.header, [part for part, _ in batch.valid.schema_ids]),
+        decompressed_bytes_max=ctx.broker.config.tailrace_decompressed_max_bytes,
+    )
+    found = await asyncio.get_running_loop().run_in_executor(ctx.broker.worker, find)
+    faults = sorted(fault for use in wrong for fault in use.faults(found[use.part][use.schema_id]))
+    raise InvalidRecordsError(ErrorCode.INVALID_RECORD, tuple(faults[:RECORD_ERRORS_PER_BATCH_MAX]))
