@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from tailrace.base.frames import without_frames
 from tailrace.base.security_limits import OAUTH_MESSAGE_BYTES_MAX
 from tailrace.security.bearer_token import Token, TokenRefused
 from tailrace.security.exchange import AuthenticationFailed, Identity, invalid_credentials
@@ -112,7 +113,8 @@ class OAuthServer:
         try:
             token = self._check(first.token)
         except TokenRefused as refusal:
-            self._refusal, self._state = refusal, _State.REFUSED
+            # It is kept until the client acknowledges it, and its frames hold the message and the claims.
+            self._refusal, self._state = without_frames(refusal), _State.REFUSED
             return format_refusal(refusal).encode()
         if first.authzid not in ("", token.principal):
             raise AuthenticationFailed(f"user {token.principal} may not act as {first.authzid}", self._public_text)

@@ -1,6 +1,7 @@
 """SASL/OAUTHBEARER: the messages, and the exchange with a refused token."""
 
 import json
+import weakref
 
 import pytest
 from hypothesis import given
@@ -115,6 +116,28 @@ def test_a_refused_token_is_acknowledged_and_fails() -> None:
     assert not client.is_complete
     with pytest.raises(AuthenticationFailed, match="insufficient_scope"):
         client.respond(b"")
+
+
+class Claims(dict[str, str]):
+    """The claims of a token, which can be watched."""
+
+
+def test_a_refusal_holds_nothing_of_the_token() -> None:
+    """The error was kept with its frames until the client acknowledged it: 5.9 MB for a token of 360 KB."""
+    watched: list[weakref.ref[Claims]] = []
+
+    def refuse(token: str) -> Token:
+        claims = Claims(token=token)
+        watched.append(weakref.ref(claims))
+        try:
+            raise ValueError(claims)
+        except ValueError:
+            raise TokenRefused("the token expired") from None
+
+    broker = OAuthServer(refuse)
+    assert broker.respond(OAuthClient("bad").start()) == b'{"status": "invalid_token"}'
+    assert watched[0]() is None
+    assert broker.refusal_reason == "the token expired"
 
 
 def test_another_token_after_a_refused_one_is_refused() -> None:

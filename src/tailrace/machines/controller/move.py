@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tailrace.base.frames import without_frames
 from tailrace.machines.controller.election import Election, Rule
 from tailrace.machines.controller.image import ClusterImage, Topic
 from tailrace.machines.controller.partition_change import Partition, change_partition, partition_of, topic_record
@@ -43,7 +44,7 @@ def decide_moves(
                 _cancel(image, now, rule) if replicas is None else _move(image, now, replicas, rule, may_change_factor)
             )
         except ApiError as error:
-            errors[index] = error
+            errors[index] = without_frames(error)
             continue
         if changed.placement != now.placement:
             placements[index] = changed.placement

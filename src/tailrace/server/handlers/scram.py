@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from tailrace.base.frames import without_frames
 from tailrace.base.security_limits import SCRAM_SALT_BYTES_MAX, USER_NAME_LENGTH_MAX
 from tailrace.machines.controller.entity import entity_name, parse_entity_name
 from tailrace.machines.controller.image import ClusterImage
@@ -151,7 +152,7 @@ async def _alter(ctx: RequestContext, asked: Alteration, count: int) -> ApiError
             raise ApiError(ErrorCode.DUPLICATE_RESOURCE, message)
         await ctx.broker.controller.write_config(ConfigKind.USER, name, change, validate_only=False)
     except ApiError as error:
-        return error
+        return without_frames(error)
     return None
 
 

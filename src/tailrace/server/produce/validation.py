@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tailrace.base.frames import without_frames
 from tailrace.base.limits import CHECK_IN_LOOP_BYTES_MAX, CHECK_TURN_BYTES_MAX, OPEN_IN_LOOP_BYTES_MAX
 from tailrace.base.request_limits import OPENED_BYTES_UNATTENDED_MAX
 from tailrace.base.sentinel import INT64_MAX, INT64_MIN
@@ -144,8 +145,9 @@ def _check(ctx: RequestContext, batch: ParsedBatch, open_bytes_max: int) -> Chec
     except ApiError as error:
         is_cut = error.code is ErrorCode.MESSAGE_TOO_LARGE and open_bytes_max < limit_bytes
         # Its frames hold what was opened, and a request may have thousands of such batches.
-        error.__traceback__ = error.__context__ = None
-        return Check(None if is_cut else error, len(batch.buffer) if _is_plain(batch.header) else open_bytes_max)
+        return Check(
+            None if is_cut else without_frames(error), len(batch.buffer) if _is_plain(batch.header) else open_bytes_max
+        )
     return Check(valid, valid.records_size_bytes)
 
 

@@ -11,16 +11,18 @@ from tests.unit.server.handlers.peer import Peer, peer
 
 from tailrace.machines.controller.entity import entity_name
 from tailrace.machines.controller.record import ConfigKind
-from tailrace.protocol.errors import ErrorCode
+from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsRequestDeletion,
     AlterUserScramCredentialsRequestUpsertion,
+    AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequestUser,
 )
 from tailrace.security.scram.credential import make_credential, parse_credential
 from tailrace.security.scram.mechanism import SCRAM_SHA_256, SCRAM_SHA_512, Mechanism
+from tailrace.server.handlers import scram
 
 SALT = b"pinch"
 
@@ -148,6 +150,23 @@ async def test_a_user_is_altered_once_in_a_request() -> None:
         missing = ErrorCode.RESOURCE_NOT_FOUND
         assert await alter(client, removing("bob"), removing("bob")) == {"bob": missing}
         assert await describe(client) == {"alice": [(1, 4096)]}
+
+
+async def test_the_errors_of_a_request_hold_no_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error for each of 100,000 users was kept until the answer, with all that its frames held."""
+    errors: list[ApiError | None] = []
+
+    def altered(outcomes: dict[str, ApiError | None]) -> AlterUserScramCredentialsResponse:
+        errors.extend(outcomes.values())
+        return AlterUserScramCredentialsResponse()
+
+    monkeypatch.setattr(scram, "_altered", altered)
+    async with peer() as client:
+        await alter(client, removing("absent"), setting("", iterations=1))
+        assert [error and (error.code, error.__traceback__) for error in errors] == [
+            (ErrorCode.RESOURCE_NOT_FOUND, None),
+            (ErrorCode.UNACCEPTABLE_CREDENTIAL, None),
+        ]
 
 
 async def test_credentials_outlive_the_broker() -> None:
