@@ -1,5 +1,7 @@
 """The topics of coordinators: which partition a group or transactional id belongs to, and the configs of new topics."""
 
+import sys
+
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.policy import CLEANUP_POLICY
 from tailrace.machines.controller.topic import NewTopic
@@ -7,13 +9,15 @@ from tailrace.machines.controller.topic import NewTopic
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 
+_UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
+
 
 def partition_for(name: str, partition_count: int) -> int:
     """Return the partition of a name, as Kafka does: the absolute value of Java's string hash, modulo the count."""
     number = 0
-    units = name.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        number = (31 * number + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    # A name may have 32 KB, so the letters are not decoded one by one.
+    for unit in name.encode() if name.isascii() else memoryview(name.encode(_UTF_16, "surrogatepass")).cast("H"):
+        number = (31 * number + unit) & 0xFFFFFFFF
     if number == 1 << 31:
         return 0  # the one number that has no absolute value in Java
     return min(number, (1 << 32) - number) % partition_count

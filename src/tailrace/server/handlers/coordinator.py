@@ -3,6 +3,7 @@
 The first request creates the internal topic of groups or of transactions.
 """
 
+import asyncio
 from enum import IntEnum
 
 from tailrace.base.sentinel import NO_BROKER
@@ -51,6 +52,7 @@ def _keys(ctx: RequestContext, request: FindCoordinatorRequest) -> list[str]:
 
 
 async def _find(ctx: RequestContext, request: FindCoordinatorRequest, key: str) -> FindCoordinatorResponseCoordinator:
+    await asyncio.sleep(0)  # the hash of a long key takes a millisecond, and a request may name thousands
     try:
         key_type = KeyType(request.key_type)
     except ValueError:

@@ -1,5 +1,7 @@
 """ListGroups, DescribeGroups and DeleteGroups: the administration of groups."""
 
+import asyncio
+
 from tailrace.base.repetition import Repetitions
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.group_admin import (
@@ -53,7 +55,7 @@ def fail_describe(ctx: RequestContext, request: DescribeGroupsRequest, error: Ap
 async def describe_groups(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group, or return its error."""
     repetitions = Repetitions()
-    groups = [_describe(ctx, name) for name in request.groups if repetitions.admits(name)]
+    groups = [await _describe(ctx, name) for name in request.groups if repetitions.admits(name)]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
@@ -61,7 +63,8 @@ async def describe_groups(ctx: RequestContext, request: DescribeGroupsRequest) -
     return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(ctx: RequestContext, name: str) -> DescribeGroupsResponseGroup:
+async def _describe(ctx: RequestContext, name: str) -> DescribeGroupsResponseGroup:
+    await asyncio.sleep(0)  # see `find_coordinator`
     try:
         check_group(ctx, Operation.DESCRIBE, name)
         return ctx.broker.groups.machine(name).describe(name, ctx.version)
@@ -83,6 +86,7 @@ async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> De
 
 
 async def _delete(ctx: RequestContext, name: str) -> DeleteGroupsResponseResult:
+    await asyncio.sleep(0)  # see `find_coordinator`
     try:
         check_group(ctx, Operation.DELETE, name)
         response = await ask_coordinator(

@@ -3,6 +3,8 @@
 A request before version 8 names one group. It is converted to the newer form, and its reply is converted back.
 """
 
+import asyncio
+
 from tailrace.base.repetition import Repetitions
 from tailrace.protocol.errors import ApiError, ErrorCode
 from tailrace.protocol.messages.group_offset import (
@@ -68,6 +70,7 @@ def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetc
 async def _answer(
     ctx: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
+    await asyncio.sleep(0)  # see `find_coordinator`
     try:
         check_group(ctx, Operation.DESCRIBE, asked.group_id)
         if asked.topics is None:

@@ -1,5 +1,7 @@
 """DescribeTransactions, ListTransactions and DescribeProducers: the administration of transactions (KIP-664)."""
 
+import asyncio
+
 from tailrace.base.repetition import Repetitions
 from tailrace.base.topic_name import topic_name_problem
 from tailrace.machines.transaction.view import unknown_states
@@ -48,6 +50,7 @@ async def describe_transactions(
 
 
 async def _describe(ctx: RequestContext, name: str) -> DescribeTransactionsResponseTransaction:
+    await asyncio.sleep(0)  # see `find_coordinator`
     try:
         check_transactional_id(ctx, Operation.DESCRIBE, name)
         if not name:

@@ -14,6 +14,10 @@ from tailrace.protocol.messages.config import (
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
+from tailrace.protocol.messages.consumer_group import ConsumerGroupDescribeRequest
+from tailrace.protocol.messages.coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from tailrace.protocol.messages.group_offset import OffsetFetchRequest, OffsetFetchRequestGroup
 from tailrace.protocol.messages.topic import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -23,6 +27,7 @@ from tailrace.protocol.messages.topic import (
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
 )
+from tailrace.protocol.messages.transaction_admin import DescribeTransactionsRequest
 
 COUNT = 50
 NAMES = [f"t{number}" for number in range(COUNT)]
@@ -57,12 +62,18 @@ REQUESTS = [
     ),
     DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=name) for name in NAMES]),
     CreatePartitionsRequest(topics=[CreatePartitionsRequestTopic(name=name, count=2) for name in NAMES]),
+    FindCoordinatorRequest(key_type=0, coordinator_keys=NAMES),
+    DescribeGroupsRequest(groups=NAMES),
+    ConsumerGroupDescribeRequest(group_ids=NAMES),
+    DeleteGroupsRequest(groups_names=NAMES),
+    OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in NAMES]),
+    DescribeTransactionsRequest(transactional_ids=NAMES),
 ]
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
-async def test_what_is_refused_at_once_does_not_hold_the_event_loop(request_: Message) -> None:
-    """100,000 resources, each of which is refused without a wait, held the event loop for 30 s."""
+async def test_what_is_answered_at_once_does_not_hold_the_event_loop(request_: Message) -> None:
+    """100,000 resources or long names, each of which is answered without a wait, held the event loop for 30 s."""
     async with peer() as client:
         await client.create("t")
         asking = asyncio.create_task(client.ask(request_))
