@@ -6,6 +6,7 @@ From version 4 on only brokers send AddPartitionsToTxn, for several producers at
 import asyncio
 from collections.abc import Iterable
 
+from tailrace.base.limits import PEER_BATCH_COUNT_MAX
 from tailrace.base.topic_name import INTERNAL_TOPICS
 from tailrace.machines.transaction.answer import ADD_KNOWS_FENCED, END_RAISES_EPOCH, answer_add, for_version
 from tailrace.machines.transaction.transaction import CLIENT_VERSION_1, CLIENT_VERSION_2, TopicPartition
@@ -51,7 +52,12 @@ async def add_partitions_to_txn(ctx: RequestContext, request: AddPartitionsToTxn
     asked = _transactions(ctx, request)
     if len(asked) == 1:
         return _reply_add(ctx, [await _add(ctx, asked[0])])
-    return _reply_add(ctx, await asyncio.gather(*(_add(ctx, each) for each in asked)))
+    results: list[AddPartitionsToTxnResponseTransaction] = []
+    # Brokers send no more at a time. A task for each of a hundred thousand would take some hundred megabytes.
+    for start in range(0, len(asked), PEER_BATCH_COUNT_MAX):
+        together = asked[start : start + PEER_BATCH_COUNT_MAX]
+        results += await asyncio.gather(*(_add(ctx, each) for each in together))
+    return _reply_add(ctx, results)
 
 
 def _transactions(

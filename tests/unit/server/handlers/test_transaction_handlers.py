@@ -31,6 +31,7 @@ from tailrace.protocol.messages.transaction import (
 from tailrace.protocol.messages.transaction_admin import ListTransactionsRequest
 from tailrace.runtime.transaction.verification import Codes, Question
 from tailrace.server.context import Operation
+from tailrace.server.handlers import transaction
 
 TIMEOUT_MS = 60_000
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -179,6 +180,31 @@ async def test_brokers_verify_for_several_producers_at_once() -> None:
         ]
         assert codes == [[0, ErrorCode.TRANSACTION_ABORTABLE], [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2]
         assert written(client) == before
+
+
+async def test_so_many_producers_of_a_broker_are_verified_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of 2.8 MB named 100,000 transactions, and the broker used 600 MB for as many tasks."""
+    monkeypatch.setattr(transaction, "PEER_BATCH_COUNT_MAX", 2)
+    task_counts: list[int] = []
+
+    async with desk() as client:
+
+        async def verify(*_: object) -> Codes:
+            task_counts.append(len(asyncio.all_tasks()))
+            return {}
+
+        monkeypatch.setattr(client.broker.transactions, "verify", verify)
+        topics = [AddPartitionsToTxnRequestTopic(name="t", partitions=[0])]
+        names = [f"x{number}" for number in range(5)]
+        asked = [
+            AddPartitionsToTxnRequestTransaction(transactional_id=name, verify_only=True, topics=topics)
+            for name in names
+        ]
+        before = len(asyncio.all_tasks())
+        reply = await client.ask(AddPartitionsToTxnRequest(transactions=asked), 4)
+        assert [result.transactional_id for result in reply.results_by_transaction] == names
+        assert len(task_counts) == 5
+        assert max(task_counts) == before + 2
 
 
 async def test_without_verification_old_producers_write_where_they_like() -> None:
