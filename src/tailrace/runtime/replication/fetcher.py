@@ -45,6 +45,7 @@ from tailrace.runtime.peer import Peer
 from tailrace.runtime.replication.followed import Followed, Key, Wanted
 from tailrace.runtime.replication.known_producer import read_producers
 from tailrace.runtime.replication.request import ask_end, ask_start, build_fetch
+from tailrace.runtime.replication.start_checkpoint import StartCheckpoints
 from tailrace.runtime.replication.throttle import ReplicationThrottle
 from tailrace.storage.error import StorageError
 
@@ -94,9 +95,11 @@ class ReplicaFetcher:
         clock: Clock,
         worker: Executor,
         throttle: ReplicationThrottle,
+        start_checkpoints: StartCheckpoints,
     ) -> None:
         self._peer = peer
         self._throttle = throttle
+        self._start_checkpoints = start_checkpoints
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._told_epoch: int | None = None
@@ -445,9 +448,4 @@ class ReplicaFetcher:
     async def _save_starts(self, deliveries: list[Delivery]) -> None:
         """Checkpoint log starts that have moved, before the next fetch tells them: DeleteRecords waits for that."""
         moved = [each.followed.partition.log for each in deliveries if not each.followed.is_start_durable]
-        for folder in dict.fromkeys(storage.folder for storage in moved):
-            try:
-                if not folder.is_offline:
-                    await asyncio.get_running_loop().run_in_executor(self._worker, folder.save_starts)
-            except StorageError as error:
-                log.warning("log starts cannot be written to %s: %s", folder.path, error)
+        await self._start_checkpoints.save(moved)

@@ -15,6 +15,7 @@ from tailrace.runtime.partition import Partition
 from tailrace.runtime.peer import Peer
 from tailrace.runtime.peer_route import PeerRoute
 from tailrace.runtime.replication.fetcher import ReplicaFetcher
+from tailrace.runtime.replication.start_checkpoint import StartCheckpoints
 from tailrace.runtime.replication.throttle import ReplicationThrottle
 
 Lane = tuple[int, int]
@@ -41,6 +42,7 @@ class FetcherPool:
         self._config = config
         self._clock = clock
         self._worker = worker
+        self._start_checkpoints = StartCheckpoints(config, clock, worker)
         self._fetchers: dict[Lane, ReplicaFetcher] = {}
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -98,7 +100,14 @@ class FetcherPool:
             leader_id, number = lane
             peer = Peer(self._image, leader_id, self._route, f"broker-{self._broker_id}-fetcher-{number}")
             fetcher = self._fetchers[lane] = ReplicaFetcher(
-                peer, self._broker_id, self._broker_epoch, self._config, self._clock, self._worker, self._throttle
+                peer,
+                self._broker_id,
+                self._broker_epoch,
+                self._config,
+                self._clock,
+                self._worker,
+                self._throttle,
+                self._start_checkpoints,
             )
             self._tasks[lane] = asyncio.get_running_loop().create_task(fetcher.run())
         return fetcher

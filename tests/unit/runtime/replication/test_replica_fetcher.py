@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import cast
@@ -15,6 +15,7 @@ from tests.unit.runtime.test_partition_role import Bench
 from tests.unit.sample import make_batch
 from tests.unit.server.replication.cluster import until
 
+from tailrace.base.clock import Clock
 from tailrace.base.limits import THROTTLE_REST_MS_MAX
 from tailrace.client.error import BrokerUnavailable
 from tailrace.config.broker import BrokerConfig
@@ -30,8 +31,21 @@ from tailrace.protocol.messages.offset import (
 from tailrace.records.batch import assign_offsets
 from tailrace.runtime.peer import Peer
 from tailrace.runtime.replication.fetcher import ReplicaFetcher
+from tailrace.runtime.replication.start_checkpoint import StartCheckpoints
 from tailrace.runtime.replication.throttle import ReplicationThrottle
 from tailrace.storage.retention import delete_files
+
+
+def make_fetcher(
+    leader: object,
+    clock: Clock,
+    worker: Executor,
+    throttle: ReplicationThrottle,
+    broker_epoch: Callable[[], int] = lambda: 1,
+) -> ReplicaFetcher:
+    """The fetcher of broker 1 that asks a leader of a test."""
+    checkpoints = StartCheckpoints(BrokerConfig, clock, worker)
+    return ReplicaFetcher(cast(Peer, leader), 1, broker_epoch, BrokerConfig, clock, worker, throttle, checkpoints)
 
 
 class QuietLeader:
@@ -60,7 +74,7 @@ async def test_a_leader_hears_of_every_partition_again_when_the_follower_begins_
     bench.follow(epoch=0)
     throttle = ReplicationThrottle(1, bench.clock, lambda: 1, lambda _: "")
     with ThreadPoolExecutor(1) as worker:
-        fetcher = ReplicaFetcher(cast(Peer, leader), 1, lambda: epochs[-1], BrokerConfig, bench.clock, worker, throttle)
+        fetcher = make_fetcher(leader, bench.clock, worker, throttle, lambda: epochs[-1])
         fetcher.add(bench.partition)
         fetching = asyncio.ensure_future(fetcher.run())
 
@@ -89,7 +103,7 @@ async def test_a_leader_hears_where_the_log_begins_when_the_followers_own_retent
     bench.partition.learn(2, 0)
     throttle = ReplicationThrottle(1, bench.clock, lambda: 1, lambda _: "")
     with ThreadPoolExecutor(1) as worker:
-        fetcher = ReplicaFetcher(cast(Peer, leader), 1, lambda: 1, BrokerConfig, bench.clock, worker, throttle)
+        fetcher = make_fetcher(leader, bench.clock, worker, throttle)
         fetcher.add(bench.partition)
         fetching = asyncio.ensure_future(fetcher.run())
 
@@ -140,7 +154,7 @@ async def interrupted() -> AsyncIterator[tuple[FullLeader, ReplicaFetcher, Bench
     second.partition.index = 1
     throttle = ReplicationThrottle(1, first.clock, lambda: 1, lambda _: "")
     with ThreadPoolExecutor(1) as worker:
-        fetcher = ReplicaFetcher(cast(Peer, leader), 1, lambda: 1, BrokerConfig, first.clock, worker, throttle)
+        fetcher = make_fetcher(leader, first.clock, worker, throttle)
         for bench in (first, second):
             bench.follow(epoch=0)
             fetcher.add(bench.partition)
@@ -182,8 +196,9 @@ class SendingLeader:
 
     def __init__(self) -> None:
         self.asked: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
-        self.answers: asyncio.Queue[FetchResponsePartition] = asyncio.Queue()
+        self.answers: asyncio.Queue[FetchResponsePartition | None] = asyncio.Queue()
         self.session_epoch = -1
+        self.told_start_offset = -1
 
     async def connect(self) -> "SendingLeader":
         return self
@@ -192,23 +207,29 @@ class SendingLeader:
         self.session_epoch = request.session_epoch
         for topic in request.topics:
             for item in topic.partitions:
+                self.told_start_offset = item.log_start_offset
                 self.asked.put_nowait((item.fetch_offset, item.last_fetched_epoch))
-        answer = FetchResponseTopic(topic_id=UUID(int=1), partitions=[await self.answers.get()])
-        return reply_type(session_id=7, responses=[answer])
+        answer = await self.answers.get()
+        topics = [] if answer is None else [FetchResponseTopic(topic_id=UUID(int=1), partitions=[answer])]
+        return reply_type(session_id=7, responses=topics)
 
     async def close(self) -> None:
         """Nothing is held."""
 
-    def send(self, *batches: bytearray, high_watermark: int, end_offset: int = 0) -> None:
+    def send(self, *batches: bytearray, high_watermark: int, end_offset: int = 0, log_start_offset: int = 0) -> None:
         """Answer with batches of one record each, of which the last stands before `end_offset`."""
         for number, batch in enumerate(reversed(batches), start=1):
             assign_offsets(batch, 0, end_offset - number, 3)
         records = memoryview(bytearray(b"".join(batches)))
         self.answers.put_nowait(
             FetchResponsePartition(
-                partition_index=0, high_watermark=high_watermark, log_start_offset=0, records=records
+                partition_index=0, high_watermark=high_watermark, log_start_offset=log_start_offset, records=records
             )
         )
+
+    def stay_quiet(self) -> None:
+        """Answer without news."""
+        self.answers.put_nowait(None)
 
     def refuse(self, code: ErrorCode) -> None:
         """Answer with an error."""
@@ -226,7 +247,7 @@ class Seat:
         clock = self.bench.clock
         self.bytes_per_second = 2**40
         throttle = ReplicationThrottle(1, clock, lambda: self.bytes_per_second, lambda _: throttled)
-        self.fetcher = ReplicaFetcher(cast(Peer, self.leader), 1, lambda: 1, BrokerConfig, clock, worker, throttle)
+        self.fetcher = make_fetcher(self.leader, clock, worker, throttle)
         self.fetcher.add(self.bench.partition)
 
     @property
@@ -419,7 +440,7 @@ async def test_a_fetcher_that_is_cancelled_while_it_hangs_up_leaves_no_failed_re
     second.partition.index = 1
     throttle = ReplicationThrottle(1, first.clock, lambda: 1, lambda _: "")
     with ThreadPoolExecutor(1) as worker:
-        fetcher = ReplicaFetcher(cast(Peer, leader), 1, lambda: 1, BrokerConfig, first.clock, worker, throttle)
+        fetcher = make_fetcher(leader, first.clock, worker, throttle)
         fetcher.add(first.partition)
         fetching = asyncio.ensure_future(fetcher.run())
         await leader.requests.get()

@@ -85,6 +85,7 @@ async def test_a_new_replica_knows_the_producers_of_deleted_records() -> None:
 
 
 async def test_deletion_waits_for_a_follower_that_cannot_write_its_log_start() -> None:
+    """After the disk worked again, the deletion still waited for the next checkpoint, up to a minute later."""
     async with running(3) as cluster:
         await cluster.create()
         await fill(cluster)
@@ -93,8 +94,6 @@ async def test_deletion_waits_for_a_follower_that_cannot_write_its_log_start() -
         assert await delete(cluster, 1, 2, timeout_ms=100) == (ErrorCode.REQUEST_TIMED_OUT, 0)
         await until(lambda: starts(cluster, 3) == [2])
         disk.capacity_bytes = None
-        assert cluster[3].server is not None
-        await cluster[3].server.broker.care.checkpoint()
         assert await delete(cluster, 1, 2) == (ErrorCode.NONE, 2)
 
 
