@@ -219,6 +219,8 @@ class Fetcher(FetchQueue):
                     if isinstance(outcome, Exception):
                         state.error = outcome
                     else:
+                        if state.target in refused:
+                            _log_place(state.target, outcome, is_kept=outcome == refused[state.target])
                         state.settle(*outcome)
                         state.topic_id = ids[state.target]  # the topic may have been created again meanwhile
             self._tell()
@@ -328,9 +330,10 @@ class Fetcher(FetchQueue):
             text = f"{state.target} has no offset {offset}; seek to another offset or set auto_offset_reset"
             self._blame([(state, generation)], ApiError(code, text))
             return None
-        _log.warning("%s has no offset %d; reading continues where auto_offset_reset says", state.target, offset)
         with self.lock:
             if self.assignment.is_current(state, generation):
+                text = "the leader of %s does not have offset %d; looking up where reading continues"
+                _log.warning(text, state.target, offset)
                 state.refuse(self._reset, self.assignment.next_generation())
         return None
 
@@ -352,3 +355,11 @@ class Fetcher(FetchQueue):
         await asyncio.sleep(self._cluster.backoff.wait_s(failure_count + 1))
         with contextlib.suppress(ClientError, ApiError, RemoteProtocolError):
             await self._cluster.refresh({target.topic for target in asked})
+
+
+def _log_place(target: TopicPartition, at: Located, *, is_kept: bool) -> None:
+    """Log where the reading of a partition continues after its leader did not have the position."""
+    if is_kept:
+        _log.info("reading of %s continues at offset %d, which the leader has after all", target, at.offset)
+    else:
+        _log.warning("reading of %s continues at offset %d, as auto_offset_reset says", target, at.offset)

@@ -1,5 +1,6 @@
 """Consuming without a group, through both faces, from a Tailrace broker or from Apache Kafka."""
 
+import logging
 import re
 import threading
 import time
@@ -37,6 +38,13 @@ def values(records: list[Any]) -> list[int]:
 
 def take(consumer: Any, count: int) -> list[Any]:
     return list(islice(iter(consumer), count))
+
+
+def fetcher_lines(caplog: pytest.LogCaptureFixture, topic: str) -> list[tuple[int, str]]:
+    """What the fetcher has logged about partition 0 of a topic, which is called T in it."""
+    name = f"{topic}-0"
+    texts = [(record.levelno, record.getMessage()) for record in caplog.records if record.name == Fetcher.__module__]
+    return [(level, text.replace(name, "T")) for level, text in texts if name in text]
 
 
 def test_a_subscription_reads_every_partition(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
@@ -141,7 +149,9 @@ def test_offsets_are_found(bootstrap: str, make_topic: MakeTopic, face: Face) ->
         assert found == {(topic, 0): (4, START_MS + 40), (topic, 1): None}
 
 
-def test_an_offset_out_of_range_is_an_error_or_a_new_start(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
+def test_an_offset_out_of_range_is_an_error_or_a_new_start(
+    bootstrap: str, make_topic: MakeTopic, face: Face, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = make_topic()
     fill(bootstrap, topic, 3)
     with face.consumer(bootstrap, auto_offset_reset="none").assign([(topic, 0, 500)]) as consumer:
@@ -152,12 +162,23 @@ def test_an_offset_out_of_range_is_an_error_or_a_new_start(bootstrap: str, make_
         assert values(take(consumer, 2)) == [1, 2]
     with face.consumer(bootstrap, auto_offset_reset="earliest").assign([(topic, 0, 500)]) as consumer:
         assert values(take(consumer, 3)) == [0, 1, 2]
+    assert fetcher_lines(caplog, topic) == [
+        (logging.WARNING, "the leader of T does not have offset 500; looking up where reading continues"),
+        (logging.WARNING, "reading of T continues at offset 0, as auto_offset_reset says"),
+    ]
 
 
 def test_a_position_that_the_next_leader_has_after_all_is_kept(
-    bootstrap: str, make_topic: MakeTopic, face: Face, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str,
+    make_topic: MakeTopic,
+    face: Face,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A leader whose retention has gone further than that of the next one refuses it. All was read again then."""
+    """A leader whose retention has gone further than that of the next one refuses it. All was read again then, and
+    after that was mended the log still said so.
+    """
+    caplog.set_level(logging.INFO, Fetcher.__module__)
     accept = Fetcher._accept
     refused: list[int] = []
 
@@ -176,6 +197,10 @@ def test_a_position_that_the_next_leader_has_after_all_is_kept(
         fill(bootstrap, topic, 1)
         (record,) = take(consumer, 1)
         assert (record.offset, refused) == (5, [5])
+    assert fetcher_lines(caplog, topic) == [
+        (logging.WARNING, "the leader of T does not have offset 5; looking up where reading continues"),
+        (logging.INFO, "reading of T continues at offset 5, which the leader has after all"),
+    ]
 
 
 def test_a_reset_may_be_a_time_ago(bootstrap: str, make_topic: MakeTopic, face: Face) -> None:
