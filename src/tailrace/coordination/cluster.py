@@ -20,7 +20,7 @@ from tailrace.coordination.layout import (
     record_of,
     topic_id_node,
     topic_id_path,
-    topic_path,
+    topic_paths,
 )
 from tailrace.coordination.security_layout import acl_path, token_path
 from tailrace.coordination.store import Change, Check, Create, Delete, MetadataStore, Operation, Put
@@ -167,9 +167,7 @@ class ClusterMetadata:
 
     def _topic_paths(self, name: str) -> list[str]:
         topic = self.image.topics.get(name) or self.image.hidden[name]
-        partitions = [partition_path(name, partition) for partition in (*topic.leadership, *topic.coming)]
-        # Children before their parent, as ZooKeeper requires.
-        return [*partitions, topic_path(name), topic_id_path(topic.topic_id), config_path(ConfigKind.TOPIC, name)]
+        return topic_paths(name, topic.topic_id, (*topic.leadership, *topic.coming))
 
     def _deletions(self, paths: Sequence[str]) -> list[Operation]:
         return [Delete(path, self._versions[path]) for path in paths if path in self._versions]

@@ -21,7 +21,7 @@ ACLs and delegation tokens are in `security_layout`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -84,6 +84,12 @@ def config_path(kind: ConfigKind, name: str) -> str:
             user, client_id = name.split("/")
             return f"{config_path(ConfigKind.USER, user)}/clients/{client_id}"
     return f"{CONFIGS}/{kind.value}/{name}"
+
+
+def topic_paths(name: str, topic_id: UUID, partitions: Iterable[int]) -> list[str]:
+    """Return the paths of all nodes of a topic, children before their parent, as ZooKeeper deletes them."""
+    states = [partition_path(name, partition) for partition in partitions]
+    return [*states, topic_path(name), topic_id_path(topic_id), config_path(ConfigKind.TOPIC, name)]
 
 
 def broker_path(broker_id: int) -> str:

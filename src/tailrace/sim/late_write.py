@@ -14,8 +14,8 @@ from tailrace.coordination.layout import (
     partition_path,
     record_of,
     topic_id_node,
-    topic_id_path,
     topic_path,
+    topic_paths,
 )
 from tailrace.coordination.store import ANY_VERSION, Change, Create, Delete
 from tailrace.machines.controller.record import ConfigKind, PartitionRecord, TopicRecord
@@ -87,8 +87,8 @@ class LateWrites:
             PartitionRecord(topic.name, state.partition, leader, 0, state.isr)
             for state, leader in zip(states, leaders, strict=True)
         ]
-        gone = [partition_path(topic.name, state.partition) for state in states]
-        known = [each for each in (*gone, path, topic_id_path(topic.topic_id), config) if each in nodes]
+        gone = topic_paths(topic.name, topic.topic_id, (state.partition for state in states))
+        known = [each for each in gone if each in nodes]
         created = [node_of(following), topic_id_node(following.topic_id, following.name), *map(node_of, made)]
         created += [(config, nodes[config].value)] if config in nodes else []
         self._zookeeper.commit_as_world([Delete(each, ANY_VERSION) for each in known])
