@@ -13,7 +13,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from tailrace.base.sentinel import INT32_MAX
-from tailrace.storage.fs import FileSystem
+from tailrace.storage.fs import FileSystem, write_atomically
 from tailrace.storage.producer_state import ProducerBatch, ProducerEntry, ProducerState
 from tailrace.storage.segment.file import segment_path
 
@@ -97,8 +97,17 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def write_snapshot(fs: FileSystem, directory: str, offset: int, state: ProducerState) -> None:
-    """Write the state after all batches below `offset`, without a sync, because the checksum exposes a torn file."""
-    fs.write_file(snapshot_path(directory, offset), encode_snapshot(state))
+    """Write the state after all batches below `offset`.
+
+    A new file is not synced, because its checksum exposes a torn one, and older snapshots and the log give the same
+    state. An existing one is replaced atomically: at the start of a log nothing else has the producers in it.
+    """
+    path, data = snapshot_path(directory, offset), encode_snapshot(state)
+    known = fs.read_file(path)
+    if known is None:
+        fs.write_file(path, data)
+    elif known != data:
+        write_atomically(fs, path, data)
 
 
 def remove_snapshots(fs: FileSystem, directory: str, *, below: int = 0, above: int | None = None) -> None:

@@ -4,12 +4,15 @@ It knew only the producers of the records that it read. After it was elected, it
 the first batch of an unknown producer and wrote it again.
 """
 
+from itertools import count
+
 import pytest
 from tests.unit.storage.workbench import Workbench
 
 from tailrace.protocol.errors import ApiError
 from tailrace.storage.error import StorageError
 from tailrace.storage.log import Log
+from tailrace.storage.memory_fs import Crash
 from tailrace.storage.producer_state import NO_TRANSACTION, ProducerEntry
 
 
@@ -65,6 +68,22 @@ def test_the_last_batch_is_known_after_a_truncation(bench: Workbench) -> None:
         log.truncate_to(offset)
         assert log.log_end_offset == offset
         assert base_offset_of(bench, log, 10) == 10
+
+
+def test_the_last_batch_is_known_after_a_crash_in_a_clean_stop() -> None:
+    """The stop wrote the snapshot of a log without records again, and a crash left an empty file in its place."""
+    for call in count(1):
+        bench = Workbench()
+        log = begun(bench)
+        bench.fs.call_count = 0
+        bench.fs.hook = lambda number, *_, call=call: Crash() if number == call else None
+        try:
+            log.close()
+        except Crash:
+            bench.fs.kill()
+            assert base_offset_of(bench, bench.open(log_start_offset=12), 10) == 10
+        else:
+            return
 
 
 def test_a_log_that_begins_elsewhere_forgets_them(bench: Workbench) -> None:
