@@ -401,7 +401,6 @@ class Log:
                 segment.delete(is_final=self.cleaner_offset is not None)
             self._name_count += 1
             # Before there is a segment again that the snapshots could be taken for.
-            remove_snapshots(self._folder.fs, self.directory, above=-1)
             install_snapshot(self._folder.fs, self.directory, offset, producers)
             self._folder.fs.sync_directory(self.directory)
             self.segments = [self._create_segment(offset)]

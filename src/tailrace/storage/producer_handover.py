@@ -8,7 +8,13 @@ from collections.abc import Sequence
 
 from tailrace.storage.folder import Folder
 from tailrace.storage.fs import FileSystem
-from tailrace.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot, snapshot_path
+from tailrace.storage.producer_snapshot import (
+    CorruptSnapshot,
+    decode_snapshot,
+    encode_snapshot,
+    remove_snapshots,
+    snapshot_path,
+)
 from tailrace.storage.producer_state import ProducerEntry, ProducerState
 
 
@@ -27,9 +33,16 @@ def prepare_snapshot(
 
 
 def install_snapshot(fs: FileSystem, directory: str, offset: int, producers: Sequence[ProducerEntry]) -> None:
-    """Rename the snapshot that was prepared, if there is one, without a sync of the folder."""
-    if producers:
-        fs.rename(_temporary_path(directory, offset), snapshot_path(directory, offset))
+    """Put the snapshot that was prepared, if there is one, in the place of all others, without a sync of the folder.
+
+    The rename replaces an older snapshot at `offset`. If that was removed first, a power loss could keep the removal
+    alone, and the segment that was deleted.
+    """
+    if not producers:
+        remove_snapshots(fs, directory, above=-1)
+        return
+    remove_snapshots(fs, directory, below=offset, above=offset)
+    fs.rename(_temporary_path(directory, offset), snapshot_path(directory, offset))
 
 
 def load_snapshot_at(folder: Folder, directory: str, offset: int) -> list[ProducerEntry]:

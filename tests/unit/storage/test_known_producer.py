@@ -5,6 +5,7 @@ the first batch of an unknown producer and wrote it again.
 """
 
 from itertools import count
+from random import Random
 
 import pytest
 from tests.unit.storage.workbench import Workbench
@@ -12,7 +13,7 @@ from tests.unit.storage.workbench import Workbench
 from tailrace.protocol.errors import ApiError
 from tailrace.storage.error import StorageError
 from tailrace.storage.log import Log
-from tailrace.storage.memory_fs import Crash
+from tailrace.storage.memory_fs import Crash, MemoryFileSystem
 from tailrace.storage.producer_state import NO_TRANSACTION, ProducerEntry
 
 
@@ -82,6 +83,26 @@ def test_the_last_batch_is_known_after_a_crash_in_a_clean_stop() -> None:
         except Crash:
             bench.fs.kill()
             assert base_offset_of(bench, bench.open(log_start_offset=12), 10) == 10
+        else:
+            return
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_batch_is_known_after_a_power_loss_in_a_truncation_to_the_start(seed: int) -> None:
+    """The truncation removed the snapshot and named it again, and only the removal survived, as did the segment."""
+    for call in count(1):
+        bench = Workbench(MemoryFileSystem(Random(seed)))
+        log = begun(bench)
+        bench.append(log, b"uncommitted")
+        bench.fs.call_count = 0
+        bench.fs.hook = lambda number, *_, call=call: Crash() if number == call else None
+        try:
+            log.truncate_to(12)
+        except Crash:
+            bench.fs.lose_power()
+            log = bench.open()
+            if log.log_start_offset == 12:
+                assert base_offset_of(bench, log, 10) == 10
         else:
             return
 
