@@ -21,6 +21,7 @@ import tailrace
 
 Configs = Mapping[str, Any]
 PATIENCE_S = 60.0
+ANSWER_S = 10.0
 RECONNECTS = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 10}
 FETCH_WAIT_MS = 10
 
@@ -222,8 +223,16 @@ class _ConfluentMember:
         _until(is_committed)
 
     def committed(self) -> int:
-        (found,) = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=PATIENCE_S)
-        return found.offset
+        offsets: list[int] = []
+
+        def is_told() -> bool:
+            with suppress(KafkaException):  # librdkafka may wait for a connection that it has given up
+                (found,) = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=ANSWER_S)
+                offsets.append(found.offset)
+            return bool(offsets)
+
+        _until(is_told)
+        return offsets[0]
 
     def leave(self) -> None:
         self._consumer.close()

@@ -190,6 +190,8 @@ class LossyProxy:
                 if self._then is not None:
                     await asyncio.get_running_loop().run_in_executor(None, self._then)
                 raise ConnectionError("lost on purpose")
+            if link.writer.is_closing():
+                raise ConnectionError("the client has left")
             link.writer.write(frame)
             await link.writer.drain()
 
