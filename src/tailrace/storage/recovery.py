@@ -243,9 +243,12 @@ class _Opening:
     def _remove_stray_snapshots(self) -> None:
         """Remove the snapshots that are neither at the start of a segment nor at the end of the log."""
         wanted = {self.end_offset, *(segment.base_offset for segment in self._segments)}
-        for offset in self._snapshots:
-            if offset not in wanted:
-                self._fs.remove(snapshot_path(self._directory, offset))
+        stray = [offset for offset in self._snapshots if offset not in wanted]
+        if stray:
+            # A power loss may undo the deletion of a segment, which then needs the snapshot at its start.
+            self._fs.sync_directory(self._directory)
+        for offset in stray:
+            self._fs.remove(snapshot_path(self._directory, offset))
 
     def _create_segment(self, base_offset: int) -> None:
         now_ms, interval_bytes = self._clock.now_ms(), self._config.index_interval_bytes

@@ -15,6 +15,7 @@ from tailrace.storage.error import StorageError
 from tailrace.storage.log import Log
 from tailrace.storage.memory_fs import Crash, MemoryFileSystem
 from tailrace.storage.producer_state import NO_TRANSACTION, ProducerEntry
+from tailrace.storage.retention import delete_files, delete_segments
 
 
 def deleted(count: int) -> list[ProducerEntry]:
@@ -99,6 +100,31 @@ def test_the_last_batch_is_known_after_a_power_loss_in_a_truncation_to_the_start
         try:
             log.truncate_to(12)
         except Crash:
+            bench.fs.lose_power()
+            log = bench.open()
+            if log.log_start_offset == 12:
+                assert base_offset_of(bench, log, 10) == 10
+        else:
+            return
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_batch_is_known_if_a_power_loss_undoes_a_deletion_that_a_kill_ended(seed: int) -> None:
+    """Recovery removed the snapshot of the deleted segment, and the power loss brought only the segment back."""
+    for call in count(1):
+        bench = Workbench(MemoryFileSystem(Random(seed)))
+        log = begun(bench)
+        bench.append(log, b"old")
+        log.roll()
+        bench.append(log, b"new")
+        delete_segments(log, 1)
+        bench.fs.call_count = 0
+        bench.fs.hook = lambda number, *_, call=call: Crash() if number == call else None
+        try:
+            delete_files(log)
+        except Crash:
+            bench.fs.kill()
+            bench.open()
             bench.fs.lose_power()
             log = bench.open()
             if log.log_start_offset == 12:
