@@ -12,6 +12,9 @@ from tailrace.records.batch import BatchHeader, assign_offsets, read_header
 from tailrace.records.record import Record, read_records
 from tailrace.storage.error import StorageError
 
+TRANSACTIONAL_ID = 30
+"""The producer that writes in transactions."""
+
 
 class Violation(AssertionError):
     """A promise that storage did not keep."""

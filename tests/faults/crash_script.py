@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.faults.crash_world import NO_PRODUCER, TRANSACTIONAL_ID, Step
+from tests.faults.crash_ledger import TRANSACTIONAL_ID
+from tests.faults.crash_world import NO_PRODUCER, Step
 
 from tailrace.records.compression import Compression
 from tailrace.records.control import ControlType
@@ -107,6 +108,12 @@ STANDARD: list[Step] = [
     ("truncate_fully", "plain", -2),
     ("append", "plain", 11, 2),
     ("append", "plain", 11, 2),
+    # Producers that only the first snapshot knows: a log is cut to its start, another stops without records.
+    ("truncate", "plain", 0.0),
+    ("append", "plain", 10, 1),
+    ("truncate_fully", "safe", 3),
+    ("reopen",),
+    ("append", "safe", 11, 1),
 ]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from tests.faults.crash_check import check_consistent, check_files, check_live, check_promise, check_retries, scan
-from tests.faults.crash_ledger import Ledger, Sent, require, violate
+from tests.faults.crash_handover import Handovers
+from tests.faults.crash_ledger import TRANSACTIONAL_ID, Ledger, Sent, require, violate
 from tests.unit.storage.compacting import compact, dirt_of
 
 from tailrace.records.batch import read_header
@@ -23,7 +24,6 @@ from tailrace.storage.memory_fs import MemoryFileSystem
 from tailrace.storage.retention import delete_files, first_file_offset
 
 PATH = "/data"
-TRANSACTIONAL_ID = 30
 NO_PRODUCER = -1
 KEY_COUNT = 4
 _SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1, file_delete_delay_ms=10)
@@ -58,6 +58,7 @@ class Topic:
 
     topic_id: UUID
     ledger: Ledger = field(default_factory=Ledger)
+    handovers: Handovers = field(default_factory=Handovers)
     is_making: bool = True
     is_going: bool = False
     is_synced: bool = False
@@ -110,6 +111,7 @@ class World:
             check_promise(log, found, topic.ledger, is_lossy=is_lossy)
             check_consistent(self.fs, log, found)
             check_files(self.fs, log)
+            topic.handovers.recover(log, found, is_vanishing=topic.ledger.is_vanishing)
             topic.ledger.resume(found, log.log_start_offset, log.log_end_offset, is_on_disk=is_on_disk)
             check_retries(log, topic.ledger)
         returned = {name for name, _ in logs} - set(self.topics)
@@ -138,6 +140,7 @@ class World:
         for name, topic in self.topics.items():
             if topic.is_certain and only in (None, name):
                 found = check_live(self.fs, self._log(name), topic.ledger)
+                topic.handovers.check(self._log(name), found)
                 if topic.ledger.is_compacted:
                     # What is cut from now on does not bring back what a compaction took away for it.
                     topic.ledger.held = found
@@ -338,7 +341,7 @@ class World:
 
     def truncate(self, name: str, fraction: float) -> None:
         """Cut as a follower does; what is cut may be above and below the recovery point and the log's start."""
-        log, ledger = self._log(name), self.topics[name].ledger
+        log, ledger, handovers = self._log(name), self.topics[name].ledger, self.topics[name].handovers
         first = log.segments[0].base_offset
         offset = first + int(fraction * (log.log_end_offset - first))
         if offset >= log.log_end_offset:
@@ -347,21 +350,27 @@ class World:
             end_offset = ledger.begin_truncation(offset, first)
             if offset <= first:
                 ledger.begin_restart()
+                handovers.begin_at_start(offset)
             log.truncate_to(offset)
         if ledger.is_vanishing:
             ledger.restart(offset)
+            handovers.end()
         ledger.end_truncation()
         require(log.log_end_offset == end_offset, f"cut at {offset}, the log ends at {log.log_end_offset}")
         self.check(name)
 
     def truncate_fully(self, name: str, move: int) -> None:
         """Begin again as a follower does whose log and its leader's have nothing in common."""
-        ledger = self.topics[name].ledger
+        ledger, handovers = self.topics[name].ledger, self.topics[name].handovers
         offset = max(0, ledger.end_offset + move)
+        log = self._log(name)
+        producers = handovers.begin(log, offset, self.clock.time_ms)
         with ledger.refusable(lambda: self.is_offline):
             ledger.begin_restart()
-            self._log(name).truncate_fully(offset)
+            log.truncate_fully(offset, producers)
         ledger.restart(offset)
+        handovers.end()
+        self.check(name)
 
     def reopen(self) -> None:
         """Stop cleanly and start: nothing is scanned and nothing is lost."""

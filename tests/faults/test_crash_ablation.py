@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from tests.faults.crash import Case, Failure, call_count, run_case
 
-from tailrace.storage import batch_walk, checkpoint, log_dir, recovery
+from tailrace.storage import batch_walk, checkpoint, log_dir, producer_handover, recovery
 from tailrace.storage import log as log_module
 from tailrace.storage.deletion import Deletions
 from tailrace.storage.epoch_cache import EpochCache
@@ -20,6 +20,8 @@ from tailrace.storage.flush import Flush
 from tailrace.storage.folder import Folder
 from tailrace.storage.fs import FileSystem
 from tailrace.storage.log import Log
+from tailrace.storage.producer_snapshot import encode_snapshot, snapshot_path
+from tailrace.storage.producer_state import ProducerState
 from tailrace.storage.segment.file import SegmentFile
 from tailrace.storage.segment.segment import Segment
 
@@ -100,7 +102,8 @@ def keep_the_clean_mark(patch: Patch) -> None:
 
 
 def keep_snapshots_of_what_was_cut(patch: Patch) -> None:
-    patch.setattr(log_module, "remove_snapshots", lambda *arguments, **options: None)
+    for module in (log_module, producer_handover):
+        patch.setattr(module, "remove_snapshots", lambda *arguments, **options: None)
 
 
 def keep_epochs_of_what_was_cut(patch: Patch) -> None:
@@ -112,6 +115,17 @@ def write_checkpoints_in_place(patch: Patch) -> None:
         fs.write_file(path, data)
 
     patch.setattr(checkpoint, "write_atomically", write)
+
+
+def begin_without_the_producers(patch: Patch) -> None:
+    patch.setattr(log_module, "install_snapshot", lambda *arguments: None)
+
+
+def write_snapshots_in_place(patch: Patch) -> None:
+    def write(fs: FileSystem, directory: str, offset: int, state: ProducerState) -> None:
+        fs.write_file(snapshot_path(directory, offset), encode_snapshot(state))
+
+    patch.setattr(log_module, "write_snapshot", write)
 
 
 ABLATIONS: list[tuple[Callable[[Patch], None], str]] = [
@@ -129,16 +143,18 @@ ABLATIONS: list[tuple[Callable[[Patch], None], str]] = [
     (keep_snapshots_of_what_was_cut, "kill"),
     (keep_epochs_of_what_was_cut, "kill"),
     (write_checkpoints_in_place, "power"),
+    (begin_without_the_producers, "kill"),
+    (write_snapshots_in_place, "power"),
 ]
 
 
-LATE = leave_checkpoints_above_the_end
-"""Few of the cases notice its loss."""
+LATE = (leave_checkpoints_above_the_end, write_snapshots_in_place)
+"""Few of the cases notice their loss."""
 
 
 @pytest.mark.parametrize(
     ("ablation", "fault"),
-    [pytest.param(*pair, marks=[pytest.mark.slow] * (pair[0] is LATE)) for pair in ABLATIONS],
+    [pytest.param(*pair, marks=[pytest.mark.slow] * (pair[0] in LATE)) for pair in ABLATIONS],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_the_loss_of_a_safeguard_is_noticed(
