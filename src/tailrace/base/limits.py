@@ -477,6 +477,12 @@ HTTP_CONNECTIONS_MAX = 1_000
 # How long a client may take to send the next part of a request, which counts as being served meanwhile.
 HTTP_BODY_TIMEOUT_S = 30.0
 
+# Connect: a file that a connector's config refers to, the files and values that one config refers to together, and its
+# references. Passwords, keys and certificates have a few kilobytes; the event loop reads them.
+CONNECT_FILE_BYTES_MAX = MIB
+CONNECT_REFERENCES_MAX = 1_000
+CONNECT_REFERENCED_BYTES_MAX = 4 * MIB
+
 # Webhooks: the default size of the largest request body. Bodies are held in memory, one for each connection.
 WEBHOOK_BODY_BYTES_MAX = MIB
 

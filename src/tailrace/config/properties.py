@@ -35,8 +35,12 @@ def parse_properties(text: str) -> list[Property]:
 
 
 def read_properties(path: Path) -> list[Property]:
-    """Parse a file as UTF-8 or, if it is not valid UTF-8, as Latin-1, which Java expects."""
-    content = path.read_bytes()
+    """Parse a file; raises `PropertiesError` if it is malformed."""
+    return decode_properties(path.read_bytes())
+
+
+def decode_properties(content: bytes) -> list[Property]:
+    """Parse the content of a file as UTF-8 or, if it is not valid UTF-8, as Latin-1, which Java expects."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -27,7 +27,7 @@ def examine(
     plugin: Plugin, config: Mapping[str, str | None], worker: Mapping[str, str] | None = None
 ) -> tuple[Settings, Translation | None]:
     """Return the settings of a connector with all their problems, and its pipeline if there are none."""
-    expanded, missing = _expand(config)
+    expanded, missing = expand(config)
     settings = Settings(config.get(NAME) or "", all_definitions(plugin, worker), config, expanded, worker)
     settings.problems += missing
     settings.check_definitions()
@@ -37,20 +37,6 @@ def examine(
     if not settings.problems:
         _check_documents(settings, translation)
     return settings, None if settings.problems else translation
-
-
-def _expand(config: Mapping[str, str | None]) -> tuple[dict[str, str], list[Problem]]:
-    expanded: dict[str, str] = {}
-    problems: list[Problem] = []
-    for name, text in config.items():
-        if text is None:
-            continue
-        try:
-            expanded |= expand({name: text})
-        except ConfigError as error:
-            expanded[name] = text
-            problems += error.problems
-    return expanded, problems
 
 
 def _check_documents(settings: Settings, translation: Translation) -> None:
