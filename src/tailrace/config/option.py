@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-_COMMA = re.compile(r"\s*,\s*")
 _URL_USER = re.compile(r"//[^\s,]*@")
 
 
@@ -176,4 +175,4 @@ def parse_string(text: str) -> str:
 
 def parse_list(text: str) -> tuple[str, ...]:
     """Split at commas and the white space around them; empty text is the empty list."""
-    return tuple(_COMMA.split(text)) if text else ()
+    return tuple(part.strip() for part in text.split(",")) if text else ()

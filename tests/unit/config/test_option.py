@@ -19,7 +19,7 @@ from tailrace.config.declaration import (
     string_list,
 )
 from tailrace.config.error import ConfigError
-from tailrace.config.option import Option, OptionType, render_value
+from tailrace.config.option import Option, OptionType, parse_list, render_value
 
 BOOLEAN = boolean("a.flag", True, "A flag.")
 INT = integer("an.int", 1, "A number.")
@@ -157,3 +157,10 @@ def test_an_option_read_from_its_class_is_its_declaration() -> None:
 
     assert Example.a_flag.default is True
     assert list(Example.options) == ["a.flag"]
+
+
+@pytest.mark.timeout(60)
+def test_blanks_between_the_items_of_a_list_are_read_in_one_pass() -> None:
+    """A run of blanks without a comma was read again from each of them: this text took hours."""
+    assert parse_list("a" + " " * 2_000_000 + "b")[0].startswith("a ")
+    assert parse_list("a ,\t\u2003b,, c") == ("a", "b", "", "c")

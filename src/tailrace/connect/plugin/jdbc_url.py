@@ -9,7 +9,7 @@ URL = "connection.url"
 USER = "connection.user"
 PASSWORD = "connection.password"  # noqa: S105 - the name of a setting
 
-_POSTGRES = re.compile(r"jdbc:postgresql:(?://(?P<hosts>[^/?]*)/?)?(?P<database>[^?]*)(?:\?(?P<parameters>.*))?")
+_POSTGRES = re.compile(r"jdbc:postgresql:(?://(?P<hosts>[^/?]*+)/?)?(?P<database>[^?]*+)(?:\?(?P<parameters>.*))?")
 _PARAMETERS = {
     "ApplicationName": "application_name",
     "connectTimeout": "connect_timeout",

@@ -5,7 +5,6 @@ DirectoryConfigProvider (`${dir:PATH:FILE}`, a file for each value) and EnvVarCo
 """
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from tailrace.base.limits import CONNECT_FILE_BYTES_MAX, CONNECT_REFERENCED_BYTE
 from tailrace.config.properties import PropertiesError, decode_properties
 from tailrace.connect.plugin.error import Problem
 
-_REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
 _PROVIDERS = ("file", "dir", "env")
 
 
@@ -42,8 +40,19 @@ class _Missing(Exception):
 
 
 def _replace(text: str, values: "_Values") -> str:
-    """Return a text with the values of its references."""
-    return _REFERENCE.sub(lambda match: values.look_up(match[0][2:-1]), text)
+    """Return a text with the values of its references.
+
+    A reference reaches from `${` to the next `}` and has a colon. Without a colon it is text: `${topic}` is a
+    placeholder of some connectors. A regular expression would search for the `}` of each `${` that has none.
+    """
+    found: list[str] = []
+    copied = at = 0
+    while (start := text.find("${", at)) >= 0 and (end := text.find("}", start)) >= 0:
+        inside, at = text[start + 2 : end], end + 1
+        if ":" in inside:
+            found += (text[copied:start], values.look_up(inside))
+            copied = at
+    return "".join(found) + text[copied:]
 
 
 class _Values:

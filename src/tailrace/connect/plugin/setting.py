@@ -7,9 +7,8 @@ from typing import Any
 from tailrace.connect.plugin.base import HIDDEN, Definition, Type
 from tailrace.connect.plugin.error import ConfigError, Problem
 
-_COMMA = re.compile(r"\s*,\s*")
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
 
 class InvalidValue(Exception):
@@ -35,7 +34,7 @@ def parse_value(definition: Definition, text: str) -> Any:
             except ValueError:
                 raise InvalidValue(f"Not a number of type {definition.type}") from None
         case Type.LIST:
-            return _COMMA.split(trimmed) if trimmed else []
+            return [part.strip() for part in trimmed.split(",")] if trimmed else []
         case _:
             return trimmed
 

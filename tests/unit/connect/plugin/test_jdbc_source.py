@@ -144,3 +144,10 @@ def test_what_cannot_be_honoured_is_refused_by_name(more: dict[str, str], name: 
     found = problems(POSTGRES | more)
     assert any(words in message for message in found.get(name, [])), found
     assert "p@ss/word" not in str(found)
+
+
+@pytest.mark.timeout(60)
+def test_a_url_that_does_not_match_is_refused_in_one_pass() -> None:
+    """A URL with a line break among its parameters was divided in every possible way: this one took hours."""
+    found = problems(POSTGRES | {"connection.url": "jdbc:postgresql://" + "a" * 1_000_000 + "?x\ny"})
+    assert "it is not a URL such as jdbc:postgresql://host:5432/database" in str(found)

@@ -1,9 +1,12 @@
 """Values of settings from files and the environment."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tailrace.base.limits import CONNECT_FILE_BYTES_MAX, CONNECT_REFERENCED_BYTES_MAX, CONNECT_REFERENCES_MAX
 from tailrace.connect.plugin.provider import expand
@@ -13,13 +16,13 @@ def test_references_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "secrets.properties").write_text("db.password=se:cret\nuser = anna\n")
     (tmp_path / "token").write_text("abc")
     monkeypatch.setenv("REGION", "eu")
-    given = {
+    config = {
         "password": f"${{file:{tmp_path}/secrets.properties:db.password}}",
         "url": f"jdbc://${{file:{tmp_path}/secrets.properties:user}}@${{env:REGION}}",
         "token": f"${{dir:{tmp_path}:token}}",
         "table.name.format": "kafka_${topic}",
     }
-    assert expand(given) == (
+    assert expand(config) == (
         {
             "password": "se:cret",
             "url": "jdbc://anna@eu",
@@ -104,3 +107,21 @@ def test_a_config_has_a_bounded_number_of_references(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("A", "a")
     assert expand({"secret": "${env:A}" * CONNECT_REFERENCES_MAX})[1] == []
     assert "more than 1000 references" in refusal("${env:A}" * (CONNECT_REFERENCES_MAX + 1))
+
+
+KAFKA = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+"""The pattern of a reference in Kafka's ConfigTransformer."""
+
+
+@given(st.text("${}:env", max_size=20))
+def test_references_are_where_kafka_finds_them(text: str) -> None:
+    found = KAFKA.search(text)
+    _, problems = expand({"secret": text})
+    assert [problem.message.split("}: ")[0] for problem in problems] == ([] if found is None else [found[0][:-1]])
+
+
+@pytest.mark.timeout(60)
+def test_many_beginnings_of_references_are_read_in_one_pass() -> None:
+    """Each `${` was searched to the end of the text for its `}`: 60 KB took half a minute, and this takes hours."""
+    text = "${:" * 700_000
+    assert expand({"secret": text}) == ({"secret": text}, [])

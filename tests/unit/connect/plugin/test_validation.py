@@ -2,10 +2,11 @@
 
 import pytest
 
-from tailrace.connect.plugin.base import Kind
+from tailrace.connect.plugin.base import Definition, Kind, Type
 from tailrace.connect.plugin.connector_setting import all_definitions
 from tailrace.connect.plugin.error import ConfigError
 from tailrace.connect.plugin.known import PLUGINS, find_plugin
+from tailrace.connect.plugin.setting import InvalidValue, parse_value
 from tailrace.connect.plugin.translation import translate
 from tailrace.connect.plugin.validation import validate
 
@@ -114,3 +115,18 @@ def test_definitions_have_a_name_and_a_text_each(plugin: object) -> None:
 def test_there_are_four_plugins_of_each_kind() -> None:
     assert [plugin.kind for plugin in PLUGINS].count(Kind.SOURCE) == 4
     assert [plugin.kind for plugin in PLUGINS].count(Kind.SINK) == 4
+
+
+@pytest.mark.timeout(60)
+def test_blanks_between_the_items_of_a_list_are_read_in_one_pass() -> None:
+    """A run of blanks without a comma was read again from each of them: this text took hours."""
+    definition = Definition("names", Type.LIST)
+    assert parse_value(definition, "a" + " " * 2_000_000 + "b")[0].startswith("a ")
+    assert parse_value(definition, " a ,\t\u2003b,, c ") == ["a", "b", "", "c"]
+
+
+def test_a_number_of_too_many_digits_is_invalid() -> None:
+    """Python converts no text of more than 4,300 digits, which was an internal error."""
+    with pytest.raises(InvalidValue, match="Not a number of type INT"):
+        parse_value(Definition("n", Type.INT), "1" * 5_000)
+    assert parse_value(Definition("n", Type.INT), "0" * 50 + "7") == 7
