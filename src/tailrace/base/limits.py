@@ -474,6 +474,10 @@ REGISTRY_REPLAY_TURN_BYTES_MAX = 1 * MIB
 HTTP_REQUESTS_MAX = 1_000
 HTTP_CONNECTIONS_MAX = 1_000
 
+# JSON values in a request body. The objects that are made of them take several hundred bytes each. The largest requests
+# set the offsets of a connector: a partition takes six values.
+HTTP_JSON_VALUES_MAX = 100_000
+
 # How long a client may take to send the next part of a request, which counts as being served meanwhile.
 HTTP_BODY_TIMEOUT_S = 30.0
 

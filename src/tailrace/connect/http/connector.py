@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from tailrace.connect.core.error import ConnectError
 from tailrace.connect.core.record import Target
@@ -15,9 +15,11 @@ from tailrace.connect.http.right import require, require_topics, visible
 from tailrace.connect.http.view import show_info, show_status, show_task
 from tailrace.connect.plugin.connector_setting import NAME
 from tailrace.protocol.acl_code import Operation
+from tailrace.web.body import BoundedRoute
 from tailrace.web.edge import CHANGE
+from tailrace.web.member import Members
 
-router = APIRouter(prefix="/connectors", tags=["Connectors"])
+router = APIRouter(prefix="/connectors", tags=["Connectors"], route_class=BoundedRoute)
 
 Task = Annotated[int, Path(ge=-(2**31), lt=2**31)]
 
@@ -32,8 +34,17 @@ class NewConnector(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Scalar = None
-    config: dict[str, Scalar]
+    config: Members[Scalar]
     initial_state: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_one_unknown(cls, given: Any) -> Any:
+        """Leave out all unknown members but the first, because each makes an error."""
+        if not isinstance(given, dict):
+            return given
+        unknown = [name for name in given if name not in cls.model_fields]
+        return {name: given[name] for name in given if name in cls.model_fields or name in unknown[:1]}
 
 
 @router.get("")
@@ -88,14 +99,14 @@ async def get_config(request: Request, connector: str) -> Any:
 
 
 @router.put("/{connector}/config")
-async def put_config(request: Request, connector: str, config: dict[str, Scalar]) -> Any:
+async def put_config(request: Request, connector: str, config: Members[Scalar]) -> Any:
     """Set the config of a connector, which is created if there is none of that name."""
     name = clean_name(read_name(connector))
     return await _set_config(request, name, read_config(config))
 
 
 @router.patch("/{connector}/config")
-async def patch_config(request: Request, connector: str, changes: dict[str, Scalar]) -> Any:
+async def patch_config(request: Request, connector: str, changes: Members[Scalar]) -> Any:
     """Change some settings of a connector; null removes one."""
     name = read_name(connector)
     config = dict(service_of(request).find(name).config)

@@ -7,8 +7,10 @@ from pydantic import BaseModel
 
 from tailrace.connect.core.error import ConnectError
 from tailrace.connect.http.call import read_name, service_of
+from tailrace.web.body import BoundedRoute
+from tailrace.web.member import Items
 
-router = APIRouter(prefix="/connectors/{connector}/offsets", tags=["Offsets"])
+router = APIRouter(prefix="/connectors/{connector}/offsets", tags=["Offsets"], route_class=BoundedRoute)
 
 
 class PartitionOffset(BaseModel):
@@ -21,7 +23,7 @@ class PartitionOffset(BaseModel):
 class NewOffsets(BaseModel):
     """Offsets to set."""
 
-    offsets: list[PartitionOffset] | None = None
+    offsets: Items[PartitionOffset] | None = None
 
 
 @router.get("")

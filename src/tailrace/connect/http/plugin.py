@@ -14,8 +14,10 @@ from tailrace.connect.plugin.error import ConfigError
 from tailrace.connect.plugin.known import PLUGINS, find_plugin
 from tailrace.connect.plugin.validation import validate
 from tailrace.protocol.acl_code import Operation
+from tailrace.web.body import BoundedRoute
+from tailrace.web.member import Members
 
-router = APIRouter(prefix="/connector-plugins", tags=["Plugins"])
+router = APIRouter(prefix="/connector-plugins", tags=["Plugins"], route_class=BoundedRoute)
 
 
 @router.get("")
@@ -27,7 +29,7 @@ async def list_plugins(connectors_only: Annotated[str, Query(alias="connectorsOn
 
 
 @router.put("/{plugin}/config/validate")
-async def validate_config(request: Request, plugin: str, config: dict[str, Scalar]) -> Any:
+async def validate_config(request: Request, plugin: str, config: Members[Scalar]) -> Any:
     """Return what is wrong with a config, setting by setting."""
     wanted, given = read_name(plugin), read_config(config)
     await require(request, Operation.ALTER_CONFIGS, given.get(NAME, ""))

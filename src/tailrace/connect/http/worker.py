@@ -13,8 +13,9 @@ from tailrace.connect.core.error import ConnectError
 from tailrace.connect.core.record import logger_row
 from tailrace.connect.http.call import Scalar, read_name, service_of
 from tailrace.connect.http.metric import render
+from tailrace.web.body import BoundedRoute
 
-router = APIRouter(tags=["Service"])
+router = APIRouter(tags=["Service"], route_class=BoundedRoute)
 
 _ROOT = "root"
 _LEVELS = {

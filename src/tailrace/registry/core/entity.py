@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from tailrace.registry.core.error import Code, RegistryError
 from tailrace.schema.language import CompatibilityPolicy, Reference
+from tailrace.web.member import Items, Members
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 
@@ -46,9 +47,9 @@ def _without_empty(value: Any) -> Any:
 class Metadata(Entity):
     """Properties and tags of a schema that no serializer needs."""
 
-    tags: dict[str, list[str]] | None = None
-    properties: dict[str, str] | None = None
-    sensitive: list[str] | None = None
+    tags: Members[Items[str]] | None = None
+    properties: Members[str] | None = None
+    sensitive: Items[str] | None = None
 
     def model_post_init(self, _context: Any) -> None:
         """Sort everything: the order of members has no meaning, and the GUID of a schema depends on it."""
@@ -116,8 +117,8 @@ class Rule(Entity):
     kind: RuleKind | None = None
     mode: RuleMode | None = None
     type: str | None = None
-    tags: list[str] | None = None
-    params: dict[str, str] | None = None
+    tags: Items[str] | None = None
+    params: Members[str] | None = None
     expr: str | None = None
     on_success: str | None = None
     on_failure: str | None = None
@@ -160,9 +161,9 @@ class Rule(Entity):
 class RuleSet(Entity):
     """The rules of a schema."""
 
-    migration_rules: list[Rule] | None = None
-    domain_rules: list[Rule] | None = None
-    encoding_rules: list[Rule] | None = None
+    migration_rules: Items[Rule] | None = None
+    domain_rules: Items[Rule] | None = None
+    encoding_rules: Items[Rule] | None = None
     enable_at: str | None = None
 
     @property

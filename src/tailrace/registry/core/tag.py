@@ -22,6 +22,7 @@ from tailrace.registry.core.entity import Entity
 from tailrace.registry.core.error import Code, RegistryError
 from tailrace.schema.language import InvalidSchema, SchemaType
 from tailrace.schema.protobuf.tag import TaggedFile, TaggedPlace
+from tailrace.web.member import Items
 
 TAGS = "confluent:tags"
 EVERY_TAG = "*"
@@ -49,7 +50,7 @@ class SchemaTags(Entity):
     """The tags of a place in a schema."""
 
     schema_entity: SchemaEntity
-    tags: list[str] = Field(default_factory=list)
+    tags: Items[str] = Field(default_factory=list)
 
 
 class _Tagged(Protocol):

@@ -32,10 +32,11 @@ from tailrace.registry.http.association_model import (
 from tailrace.registry.http.call import answer, forwarded, page, read_subject, registry_of, write
 from tailrace.registry.http.model import Flag, describe
 from tailrace.registry.http.right import check_still_allowed, readable, require_subjects
+from tailrace.web.body import BoundedRoute
 
 T = TypeVar("T")
 
-router = APIRouter(tags=["Associations"])
+router = APIRouter(tags=["Associations"], route_class=BoundedRoute)
 
 Types = Annotated[list[str], Query(alias="associationType")]
 ResourceType = Annotated[str, Query(alias="resourceType")]

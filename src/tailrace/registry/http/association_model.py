@@ -9,6 +9,7 @@ from tailrace.registry.core.association import TOPIC, Lifecycle
 from tailrace.registry.core.entity import Entity
 from tailrace.registry.http.call import read_type
 from tailrace.registry.http.model import ErrorAnswer, SchemaAnswer, SchemaRequest
+from tailrace.web.member import Items
 
 
 class AssociationRequest(Entity):
@@ -53,7 +54,7 @@ class ResourceRequest(Entity):
 class AssociationsRequest(ResourceRequest):
     """The associations of a resource to create or to change."""
 
-    associations: list[AssociationRequest] | None = None
+    associations: Items[AssociationRequest] | None = None
 
 
 class OperationType(StrEnum):
@@ -74,26 +75,26 @@ class Operation(AssociationRequest):
 class OperationsRequest(ResourceRequest):
     """Changes of one resource's associations."""
 
-    associations: list[Operation] | None = None
+    associations: Items[Operation] | None = None
 
 
 class BatchRequest(Entity):
     """Changes of the associations of several resources."""
 
-    requests: list[OperationsRequest] | None = None
+    requests: Items[OperationsRequest] | None = None
 
 
 class SearchRequest(ResourceRequest):
     """A resource whose associations are looked for."""
 
-    association_types: list[str] | None = None
+    association_types: Items[str] | None = None
     lifecycle: Lifecycle | None = None
 
 
 class BatchSearchRequest(Entity):
     """Several resources whose associations are looked for."""
 
-    requests: list[SearchRequest] | None = None
+    requests: Items[SearchRequest] | None = None
 
 
 class AssociationAnswer(Entity):

@@ -18,8 +18,9 @@ from tailrace.registry.http.call import answer, read_subject, read_type, read_ve
 from tailrace.registry.http.model import CompatibilityAnswer, Flag, SchemaRequest
 from tailrace.registry.http.right import require_references
 from tailrace.registry.service import Registry
+from tailrace.web.body import BoundedRoute
 
-router = APIRouter(tags=["Compatibility"])
+router = APIRouter(tags=["Compatibility"], route_class=BoundedRoute)
 
 
 @router.post("/compatibility/subjects/{subject}/versions", response_model=CompatibilityAnswer)

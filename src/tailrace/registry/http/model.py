@@ -20,6 +20,7 @@ from tailrace.registry.core.register import NEW_ID, NEXT_VERSION, Draft
 from tailrace.registry.core.removal import LATEST
 from tailrace.registry.core.tag import SchemaTags, change_tags, find_tags
 from tailrace.schema.language import SchemaType
+from tailrace.web.member import Items
 
 Flag = Annotated[bool, BeforeValidator(lambda value: str(value).lower() == "true")]
 """A query parameter that is false unless it is the word true."""
@@ -30,13 +31,13 @@ class SchemaRequest(Entity):
 
     schema_: str | None = Field(default=None, alias="schema", description="The text of the schema.")
     schema_type: str | None = Field(default=None, description="AVRO, JSON or PROTOBUF; AVRO if it is missing.")
-    references: list[SchemaReference] | None = None
+    references: Items[SchemaReference] | None = None
     metadata: Metadata | None = None
     rule_set: RuleSet | None = None
     version: Int32 | None = Field(default=None, description="The version to register it as; the next if it is missing.")
     id: Int32 | None = Field(default=None, description="The id of the schema, in IMPORT mode only.")
-    schema_tags_to_add: list[SchemaTags] | None = None
-    schema_tags_to_remove: list[SchemaTags] | None = None
+    schema_tags_to_add: Items[SchemaTags] | None = None
+    schema_tags_to_remove: Items[SchemaTags] | None = None
     propagate_schema_tags: bool | None = Field(
         default=None, description="Whether to keep the tags of the last version."
     )
@@ -67,12 +68,12 @@ class TagRequest(Entity):
     """The tags, metadata and rules that make a new version of a schema."""
 
     new_version: Int32 | None = Field(default=None, description="The version to register; the next if it is missing.")
-    tags_to_add: list[SchemaTags] | None = None
-    tags_to_remove: list[SchemaTags] | None = None
+    tags_to_add: Items[SchemaTags] | None = None
+    tags_to_remove: Items[SchemaTags] | None = None
     metadata: Metadata | None = None
     rule_set: RuleSet | None = None
     rules_to_merge: RuleSet | None = None
-    rules_to_remove: list[str] | None = None
+    rules_to_remove: Items[str] | None = None
 
     def to_draft(self, entry: Entry, latest: Entry | None) -> Draft:
         """Return the new version of a schema. Raises `RegistryError` if the schema has no such places."""

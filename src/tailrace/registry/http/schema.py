@@ -24,8 +24,9 @@ from tailrace.registry.http.model import (
 from tailrace.registry.http.right import denied_schema, readable, subjects_allowed
 from tailrace.registry.http.subject import in_contexts, qualify_references, raw_text
 from tailrace.schema.language import SchemaType
+from tailrace.web.body import BoundedRoute
 
-router = APIRouter(tags=["Schemas"])
+router = APIRouter(tags=["Schemas"], route_class=BoundedRoute)
 
 
 @router.get("/schemas/types", response_model=list[str])

@@ -18,8 +18,9 @@ from tailrace.registry.http.model import ConfigAnswer, ConfigRequest, Flag, Mode
 from tailrace.registry.http.right import readable_contexts
 from tailrace.registry.http.subject import check_rules
 from tailrace.schema.language import CompatibilityPolicy
+from tailrace.web.body import BoundedRoute
 
-router = APIRouter(tags=["Configs and modes"])
+router = APIRouter(tags=["Configs and modes"], route_class=BoundedRoute)
 
 _LEVELS = "NONE, BACKWARD, FORWARD, FULL, BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE, and FULL_TRANSITIVE"
 

@@ -9,8 +9,9 @@ from fastapi.responses import PlainTextResponse, Response
 from tailrace.registry.http.call import answer, registry_of
 from tailrace.registry.http.metric import render
 from tailrace.registry.http.model import HealthAnswer
+from tailrace.web.body import BoundedRoute
 
-router = APIRouter(tags=["Server"])
+router = APIRouter(tags=["Server"], route_class=BoundedRoute)
 
 
 @router.get("/", response_model=dict[str, str])

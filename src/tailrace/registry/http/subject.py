@@ -40,8 +40,9 @@ from tailrace.registry.http.model import (
 )
 from tailrace.registry.http.right import readable, readable_subjects, require_references, subjects_allowed
 from tailrace.registry.service import Registry
+from tailrace.web.body import BoundedRoute
 
-router = APIRouter(tags=["Subjects"])
+router = APIRouter(tags=["Subjects"], route_class=BoundedRoute)
 
 
 @router.get("/subjects", response_model=list[str])
