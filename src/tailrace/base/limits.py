@@ -438,6 +438,18 @@ TRANSACTIONAL_ID_CACHE_COUNT = 4_096
 # Types inside types of a schema. Deeper ones would exhaust the stack of programs that read them, and this one's.
 SCHEMA_NESTING_DEPTH_MAX = 200
 
+# Regular expressions of JSON Schemas, in instructions of RE2, which take 10 to 15 bytes each: all that are kept
+# compiled, those of one schema with its imports, and what each counts besides its program. RE2 compiles none of more
+# than 350,000; `^\p{L}{1,255}$` has 305,000 and takes a tenth of a second, `^[a-z]{1,255}$` has 500.
+REGEX_PROGRAMS_SIZE_MAX = 16_000_000
+REGEX_PROGRAMS_PER_SCHEMA_SIZE_MAX = 8_000_000
+REGEX_PROGRAM_SIZE_MIN = 2_000
+
+# The length of a regular expression, and how many different ones a schema has with its imports. Those that RE2 cannot
+# compile are compiled by Python, in a few milliseconds for each thousand characters.
+REGEX_CHARACTERS_MAX = 10_000
+REGEXES_PER_SCHEMA_MAX = 1_000
+
 # Schemas that a client of a registry remembers, by id, by version and by text. Programs use tens of them, of a few
 # kilobytes each.
 REGISTRY_CACHE_COUNT = 1_000

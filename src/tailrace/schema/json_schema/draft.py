@@ -18,7 +18,7 @@ from referencing import Specification
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
 from tailrace.schema.json_schema.document import Json, sort_key
-from tailrace.schema.json_schema.pattern import check_expression
+from tailrace.schema.json_schema.pattern import Expressions
 from tailrace.schema.language import InvalidSchema
 
 Check = Callable[[Json], str | None]
@@ -129,11 +129,17 @@ def draft_of(document: Json, default: Draft = DEFAULT) -> Draft:
     return (by_url(named) if isinstance(named, str) else None) or default
 
 
-def check(document: Json, draft: Draft, checked: dict[int, Draft]) -> None:
-    """Raise InvalidSchema if a schema or one inside it breaks the rules of its draft.
+class Checked:
+    """What the checks of a schema and its imports share."""
 
-    `checked` remembers the draft of each schema by its identity, so that several calls share the work.
-    """
+    def __init__(self) -> None:
+        self.drafts: dict[int, Draft] = {}
+        """The draft of each schema that was checked, by its identity."""
+        self.expressions = Expressions()
+
+
+def check(document: Json, draft: Draft, checked: Checked) -> None:
+    """Raise InvalidSchema if a schema or one inside it breaks the rules of its draft."""
     checks = _checks(draft)
     waiting: list[tuple[Json, Path]] = [(document, None)]
     while waiting:
@@ -141,16 +147,16 @@ def check(document: Json, draft: Draft, checked: dict[int, Draft]) -> None:
         if not isinstance(schema, dict):
             _check_boolean(schema, path, draft)
             continue
-        if id(schema) in checked:
+        if id(schema) in checked.drafts:
             continue
-        checked[id(schema)] = draft
+        checked.drafts[id(schema)] = draft
         for keyword, value in schema.items():
             wrong = checks[keyword](value) if keyword in checks else None
             if wrong is not None:
                 raise InvalidSchema(f"{shown((path, keyword))}: {wrong} ({draft.name})")
         if draft is FOUR:
             _check_exclusive_bounds(schema, path)
-        _check_patterns(schema, path)
+        _check_patterns(schema, path, checked.expressions)
         for segments, child in draft.subschemas(schema):
             child_path = path
             for segment in segments:
@@ -180,11 +186,11 @@ def _check_exclusive_bounds(schema: Mapping[str, Json], path: Path) -> None:
             raise InvalidSchema(f"{shown((path, exclusive))}: needs '{bound}' beside it ({FOUR.name})")
 
 
-def _check_patterns(schema: Mapping[str, Json], path: Path) -> None:
+def _check_patterns(schema: Mapping[str, Json], path: Path, expressions: Expressions) -> None:
     if "pattern" in schema:
-        check_expression(schema["pattern"], shown((path, "pattern")))
+        expressions.check(schema["pattern"], shown((path, "pattern")))
     for expression in schema.get("patternProperties", ()):
-        check_expression(expression, shown((path, "patternProperties")))
+        expressions.check(expression, shown((path, "patternProperties")))
 
 
 @lru_cache

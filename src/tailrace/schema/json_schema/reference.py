@@ -14,7 +14,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 
 from tailrace.schema.json_schema.document import Json, read
-from tailrace.schema.json_schema.draft import Draft, by_url, check, draft_of
+from tailrace.schema.json_schema.draft import Checked, Draft, by_url, check, draft_of
 from tailrace.schema.language import Imports, InvalidSchema
 
 Resolver = Any
@@ -43,7 +43,7 @@ class References:
         self._read = reader
         self.root = with_bridged_definitions(document)
         self._draft = draft
-        self._checked: dict[int, Draft] = {}
+        self._checked = Checked()
         self._imported: dict[str, Resource[Json]] = {}
         check(self.root, draft, self._checked)
         resource = draft.specification.create_resource(self.root)
@@ -63,7 +63,7 @@ class References:
             raise InvalidSchema(_unresolved(reference, error)) from None
         if not isinstance(found.contents, dict | bool):
             raise InvalidSchema(f"$ref '{reference}' does not lead to a schema")
-        draft = self._checked.get(id(found.contents), scope.draft)
+        draft = self._checked.drafts.get(id(found.contents), scope.draft)
         check(found.contents, draft, self._checked)  # it may stand where no schema is expected
         return found.contents, Scope(found.resolver, draft)
 

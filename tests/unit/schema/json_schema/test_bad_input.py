@@ -5,8 +5,10 @@ import json
 import pytest
 from tests.unit.schema.json_schema.test_parse import DRAFTS, refused
 
+from tailrace.base.limits import REGEX_CHARACTERS_MAX, REGEX_PROGRAMS_SIZE_MAX, REGEXES_PER_SCHEMA_MAX
 from tailrace.schema.json_schema import parse
 from tailrace.schema.json_schema.document import JSON_DEPTH_MAX
+from tailrace.schema.json_schema.pattern import _Compiled
 from tailrace.schema.language import InvalidSchema
 
 MODERN = f'"$schema": "{DRAFTS["2020-12"]}"'
@@ -248,3 +250,41 @@ def test_a_schema_that_contains_only_itself() -> None:
     assert parse(text, {}).differences(parse(text, {})) == []
     with pytest.raises(InvalidSchema):
         parse('{"allOf": [{"$ref": "#/nowhere"}]}', {})
+
+
+def with_patterns(expressions: list[str]) -> str:
+    return json.dumps({"properties": {str(index): {"pattern": each} for index, each in enumerate(expressions)}})
+
+
+def test_expressions_with_large_programs_are_refused() -> None:
+    """Each was kept with 5 MB: 160 KB of schema took 19 GB."""
+    said = refused(with_patterns([r"(\pL{100}){3}" + "N" * count for count in range(30)]))
+    assert said == "#/properties/7/pattern: the regular expressions of the schema repeat too much; " + (
+        "lower the numbers in their braces"
+    )
+
+
+def test_realistic_expressions_with_large_programs_are_accepted() -> None:
+    parse(with_patterns([rf"^[\p{{L}}\p{{N}} _-]{{1,{count}}}$" for count in range(99, 129)]), {})
+    parse(with_patterns([r"^\p{L}{1,255}$"] * 1_000), {})
+
+
+def test_what_is_kept_of_compiled_expressions_is_bounded() -> None:
+    compiled = _Compiled()
+    for count in range(60):
+        assert compiled.find(r"\pL{250}" + "N" * count)[0] is not None
+    assert sum(size for _, size in compiled._known.values()) == compiled._size <= REGEX_PROGRAMS_SIZE_MAX
+    assert 10 < len(compiled._known) < 60
+    assert next(reversed(compiled._known)).endswith("N" * 59)
+
+
+def test_a_long_expression_is_refused() -> None:
+    parse(json.dumps({"pattern": "a" * REGEX_CHARACTERS_MAX}), {})
+    said = refused(json.dumps({"pattern": "a" * (REGEX_CHARACTERS_MAX + 1)}))
+    assert said == "#/pattern: the regular expression has 10001 characters of at most 10000"
+
+
+def test_many_expressions_are_refused() -> None:
+    parse(with_patterns([f"a{count}" for count in range(REGEXES_PER_SCHEMA_MAX)] * 2), {})
+    said = refused(with_patterns([f"a{count}" for count in range(REGEXES_PER_SCHEMA_MAX + 1)]))
+    assert said == "#/properties/0/pattern: the schema has more than 1000 regular expressions"
