@@ -53,8 +53,11 @@ Changes = list[Change]
 Pair = tuple[Node, Node]
 """A writer's node and the reader's node to compare with it."""
 
-Comparing = Generator[Pair, Changes, Changes]
-"""A comparison under way: it yields pairs, receives the changes between each, and returns its own."""
+Step = Pair | int
+"""A pair to compare, or an amount of other work, which counts as that many comparisons and finds no changes."""
+
+Comparing = Generator[Step, Changes, Changes]
+"""A comparison under way: it yields steps, receives the changes that each finds, and returns its own."""
 
 
 def between(writer: Node | None, reader: Node | None, *path: str) -> Comparing:

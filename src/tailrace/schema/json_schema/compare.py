@@ -11,7 +11,7 @@ was assumed of a pair that turned out not to be, all is compared once more with 
 from collections.abc import Generator
 from dataclasses import replace
 
-from tailrace.schema.json_schema.change import Change, Changes, Comparing, Pair, between
+from tailrace.schema.json_schema.change import Change, Changes, Comparing, Step, between
 from tailrace.schema.json_schema.container import array_changes, object_changes
 from tailrace.schema.json_schema.matching import matching_size
 from tailrace.schema.json_schema.node import (
@@ -35,8 +35,9 @@ CHANGES_MAX = 1_000
 """Changes that are collected. Definitions that refer to each other can multiply one change without end."""
 
 COMPARISONS_MAX = 100_000
-"""Comparisons of two nodes beyond those that grow with the schemas' size, a second or two of work. Each alternative of
-a `oneOf` meets each of the other schema's, so their number can grow with the square of the size."""
+"""Comparisons of two nodes, or of a pattern and the name of a property, beyond those that grow with the schemas' size,
+a second or two of work. Each alternative of a `oneOf` meets each of the other schema's, and each property each pattern,
+so their number can grow with the square of the size."""
 
 Key = tuple[int, int]
 
@@ -83,15 +84,18 @@ class _Comparison:
         while running:
             key, comparing = next(reversed(running.items()))
             try:
-                pair = next(comparing) if answer is None else comparing.send(answer)
+                step = next(comparing) if answer is None else comparing.send(answer)
             except StopIteration as done:
                 changes = [change for change in done.value if not change.is_allowed(self._policy)]
                 answer = known[key] = changes[:CHANGES_MAX]
                 del running[key]
                 continue
             answer = None
-            self._count()
-            writer, reader = resolved(pair[0]), resolved(pair[1])
+            self._count(step if isinstance(step, int) else 1)
+            if isinstance(step, int):
+                answer = []
+                continue
+            writer, reader = resolved(step[0]), resolved(step[1])
             key = (id(writer), id(reader))
             if key in known:
                 answer = known[key]
@@ -102,8 +106,8 @@ class _Comparison:
                 running[key] = _changes(writer, reader)
         return known, has_assumed
 
-    def _count(self) -> None:
-        self._left -= 1
+    def _count(self, comparisons: int) -> None:
+        self._left -= comparisons
         if self._left < 0:
             raise TooManyComparisons
 
@@ -151,7 +155,7 @@ def _negation_changes(writer: Negation, reader: Negation) -> Comparing:
     return [Change("NOT_TYPE_EXTENDED", ("not", None))] if changes else []
 
 
-def _is_one_alternative(writer: Node, reader: Combination) -> Generator[Pair, Changes, bool]:
+def _is_one_alternative(writer: Node, reader: Combination) -> Generator[Step, Changes, bool]:
     """Tell whether one of the reader's alternatives reads all that the writer wrote."""
     if len(reader.parts) > 1 and reader.criterion == "allOf":
         return False
@@ -161,7 +165,7 @@ def _is_one_alternative(writer: Node, reader: Combination) -> Generator[Pair, Ch
     return False
 
 
-def _has_one_part(writer: Combination, reader: Node) -> Generator[Pair, Changes, bool]:
+def _has_one_part(writer: Combination, reader: Node) -> Generator[Step, Changes, bool]:
     """Tell whether the reader reads all that one of several simultaneous constraints of the writer lets through."""
     if len(writer.parts) > 1 and writer.criterion != "allOf":
         return False
@@ -197,7 +201,7 @@ def _criterion_may_follow(writer: Combination, reader: Combination) -> bool:
     )
 
 
-def _matched(before: dict[str, Node], after: dict[str, Node]) -> Generator[Pair, Changes, int]:
+def _matched(before: dict[str, Node], after: dict[str, Node]) -> Generator[Step, Changes, int]:
     """Return how many parts of one combination find a compatible part of their own in the other.
 
     Parts that did not change are matched first: a schema with a thousand alternatives then costs a thousand
@@ -210,7 +214,7 @@ def _matched(before: dict[str, Node], after: dict[str, Node]) -> Generator[Pair,
         if key in after and not (yield from between(part, after[key])):
             unchanged[index] = position[key]
 
-    def partners(index: int) -> Generator[Pair, Changes, list[int]]:
+    def partners(index: int) -> Generator[Step, Changes, list[int]]:
         found = []
         for other, part in enumerate(right):
             if not (yield from between(left[index], part)):

@@ -5,10 +5,15 @@ hold none, and partially open if a schema describes those as well. A property ma
 is open or covers it, and added if the writer's model did not allow other values in its place.
 """
 
-from tailrace.schema.json_schema.change import Change, Changes, Comparing, between
+from collections.abc import Generator
+
+from tailrace.schema.json_schema.change import Change, Changes, Comparing, Step, between
 from tailrace.schema.json_schema.node import AnyValue, ArrayValue, Node, NoValue, ObjectValue
 from tailrace.schema.json_schema.pattern import covers
 from tailrace.schema.json_schema.scalar import lowered, raised
+
+NAME_CHARACTERS_PER_COMPARISON = 100
+"""Matching a pattern with the name of a property counts as one comparison, and one more for so many characters."""
 
 
 def object_changes(writer: ObjectValue, reader: ObjectValue) -> Comparing:
@@ -41,7 +46,7 @@ def _property_removed(name: str, writer: ObjectValue, reader: ObjectValue) -> Co
     place = ("properties", name)
     if reader.is_open():
         return []
-    covering = _covering(name, reader)
+    covering = yield from _covering(name, reader)
     if covering is not None:
         changes = yield from between(writer.properties[name], covering, *place)
         if changes:
@@ -67,7 +72,7 @@ def _property_added(name: str, writer: ObjectValue, reader: ObjectValue) -> Comp
             kind = "REQUIRED_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"
         return [Change(kind).inside(*place)]
     changes: Changes = []
-    covering = _covering(name, writer)
+    covering = yield from _covering(name, writer)
     if covering is not None:
         changes = yield from between(covering, added, *place)
         if changes:
@@ -77,9 +82,10 @@ def _property_added(name: str, writer: ObjectValue, reader: ObjectValue) -> Comp
     return changes
 
 
-def _covering(name: str, model: ObjectValue) -> Node | None:
+def _covering(name: str, model: ObjectValue) -> Generator[Step, Changes, Node | None]:
     """Return the schema that a partially open model has for a property that it does not name."""
     for expression, schema in model.patterns.items():
+        yield 1 + len(name) // NAME_CHARACTERS_PER_COMPARISON
         if covers(expression, name):
             return schema
     return _covering_rest(model)

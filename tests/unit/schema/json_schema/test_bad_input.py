@@ -6,7 +6,7 @@ import pytest
 from tests.unit.schema.json_schema.test_parse import DRAFTS, refused
 
 from tailrace.base.limits import REGEX_CHARACTERS_MAX, REGEX_PROGRAMS_SIZE_MAX, REGEXES_PER_SCHEMA_MAX
-from tailrace.schema.json_schema import parse
+from tailrace.schema.json_schema import container, parse
 from tailrace.schema.json_schema.document import JSON_DEPTH_MAX
 from tailrace.schema.json_schema.pattern import _Compiled
 from tailrace.schema.language import InvalidSchema
@@ -288,3 +288,26 @@ def test_many_expressions_are_refused() -> None:
     parse(with_patterns([f"a{count}" for count in range(REGEXES_PER_SCHEMA_MAX)] * 2), {})
     said = refused(with_patterns([f"a{count}" for count in range(REGEXES_PER_SCHEMA_MAX + 1)]))
     assert said == "#/properties/0/pattern: the schema has more than 1000 regular expressions"
+
+
+def test_the_names_of_properties_are_matched_with_a_bounded_number_of_patterns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each property that the reader does not name was matched with each pattern: 56 KB took 15 s."""
+    matched = []
+    monkeypatch.setattr(container, "covers", lambda expression, name: matched.append((expression, name)))
+    patterns: dict[str, object] = {f"^x{number}": {} for number in range(1_000)}
+    closed = {"type": "object", "additionalProperties": False, "patternProperties": patterns}
+
+    def kinds(names: list[str]) -> set[str]:
+        named = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        return {change.kind for change in parse(json.dumps(closed), {}).differences(parse(json.dumps(named), {}))}
+
+    assert "COMBINED_TYPE_SUBSCHEMAS_CHANGED" not in kinds([f"p{number}" for number in range(90)])
+    assert len(matched) == 90_000
+    matched.clear()
+    assert kinds([f"p{number}" for number in range(1_000)]) == {"COMBINED_TYPE_SUBSCHEMAS_CHANGED"}
+    assert 100_000 <= len(matched) < 110_000
+    matched.clear()
+    assert kinds(["p" * 100_000]) == {"COMBINED_TYPE_SUBSCHEMAS_CHANGED"}
+    assert len(matched) < 200
