@@ -70,6 +70,8 @@ class OptionText:
         self._scope = scope
         self._normalize = normalize
         self._ignore_extensions = ignore_extensions
+        self._members: dict[int, dict[str, Field]] = {}
+        """The fields of messages that were merged, by their names."""
 
     def selected(self, options: Sequence[Option]) -> list[Option]:
         """Return the options to write, in their order."""
@@ -142,42 +144,53 @@ class OptionText:
             if extension is None or extension.field.label == "repeated":
                 chosen += group
                 continue
-            merged = group[0]
-            for option in group[1:]:
-                merged = self._merged(extension.field, merged, as_message(option))
-            chosen.append(merged)
+            chosen.append(self._merged(extension.field, group))
         return chosen
 
     def _with_full_name(self, option: Option) -> Option:
         extension = self._scope.extension(option.name) if option.is_custom else None
         return option if extension is None else as_message(Option(extension.full_name, option.value, True))
 
-    def _merged(self, field: Field, existing: Option, later: Option) -> Option:
-        if isinstance(existing.value, dict) and isinstance(later.value, dict):
-            return Option(later.name, self._merged_messages(field, existing.value, later.value), later.is_custom)
-        return later
+    def _merged(self, field: Field, group: Sequence[Option]) -> Option:
+        last = group[-1]
+        values = [group[0].value, *(as_message(option).value for option in group[1:])]
+        return group[0] if len(group) == 1 else Option(last.name, self._last_message(field, values), last.is_custom)
 
-    def _merged_messages(
-        self, field: Field | None, existing: dict[str, OptionValue], later: dict[str, OptionValue]
-    ) -> dict[str, OptionValue]:
+    def _last_message(self, field: Field, values: Sequence[OptionValue]) -> OptionValue:
+        """Return the last of several values, merged with the messages directly before it if it is one."""
+        messages: list[dict[str, OptionValue]] = []
+        for value in reversed(values):
+            if not isinstance(value, dict):
+                break
+            messages.append(value)
+        return self._merged_messages(field, messages[::-1]) if len(messages) > 1 else values[-1]
+
+    def _merged_messages(self, field: Field, messages: Sequence[dict[str, OptionValue]]) -> dict[str, OptionValue]:
+        """Merge messages all at once: one after the other, the items of a list would be compared again each time."""
+        by_key: dict[str, list[OptionValue]] = {}
+        for message in messages:
+            for key, value in message.items():
+                by_key.setdefault(key, []).append(value)
+        return {key: self._merged_values(self._member(field, key), values) for key, values in by_key.items()}
+
+    def _merged_values(self, field: Field | None, values: Sequence[OptionValue]) -> OptionValue:
+        if len(values) == 1:
+            return values[0]
+        if field is None or field.label == "repeated":
+            return joined(values)
+        return values[-1] if self._message_of(field) is None else self._last_message(field, values)
+
+    def _member(self, field: Field, name: str) -> Field | None:
         message = self._message_of(field)
-        merged = dict(existing)
-        for key, value in later.items():
-            if key not in merged:
-                merged[key] = value
-                continue
-            inner = _member(message, key)
-            before = merged[key]
-            if inner is None or inner.label == "repeated":
-                merged[key] = joined(before, value)
-            elif isinstance(before, dict) and isinstance(value, dict) and self._message_of(inner) is not None:
-                merged[key] = self._merged_messages(inner, before, value)
-            else:
-                merged[key] = value
-        return merged
+        if message is None:
+            return None
+        if id(message) not in self._members:
+            every = [*message.fields, *(field for oneof in message.oneofs for field in oneof.fields)]
+            self._members[id(message)] = {field.name: field for field in reversed(every)}
+        return self._members[id(message)].get(name)
 
-    def _message_of(self, field: Field | None) -> Message | None:
-        found = self._scope.type(field.type) if field is not None else None
+    def _message_of(self, field: Field) -> Message | None:
+        found = self._scope.type(field.type)
         return found.element if found is not None and isinstance(found.element, Message) else None
 
 
@@ -190,17 +203,9 @@ def _in_braces(value: OptionValue) -> OptionValue:
     return {value.name: _in_braces(value.value)} if isinstance(value, Option) else value
 
 
-def _member(message: Message | None, name: str) -> Field | None:
-    if message is None:
-        return None
-    every = [*message.fields, *(field for oneof in message.oneofs for field in oneof.fields)]
-    return next((field for field in every if field.name == name), None)
-
-
-def joined(first: OptionValue, second: OptionValue) -> OptionValue:
-    """Return the items of two values as one list without duplicates."""
-    found: dict[str, OptionValue] = {repr(value): value for value in (*_items(first), *_items(second))}
-    return list(found.values())
+def joined(values: Iterable[OptionValue]) -> OptionValue:
+    """Return the items of several values as one list without duplicates."""
+    return list({repr(item): item for value in values for item in _items(value)}.values())
 
 
 def _items(value: OptionValue) -> list[OptionValue]:

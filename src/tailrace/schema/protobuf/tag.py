@@ -59,12 +59,12 @@ class TaggedPlace:
 
     def _meta(self) -> dict[str, OptionValue]:
         """Return the value of Confluent's option, which a file may set in several parts."""
-        meta: dict[str, OptionValue] = {}
+        meta: dict[str, list[OptionValue]] = {}
         for option in filter(self._is_meta, self.options):
             value = as_message(option).value
             for name, item in value.items() if isinstance(value, dict) else ():
-                meta[name] = joined(meta[name], item) if name in meta else item
-        return meta
+                meta.setdefault(name, []).append(item)
+        return {name: joined(items) if len(items) > 1 else items[0] for name, items in meta.items()}
 
 
 class TaggedFile:

@@ -7,12 +7,13 @@ descriptor of that file.
 import base64
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from tailrace.schema.language import SchemaType
-from tailrace.schema.protobuf import parse
+from tailrace.schema.protobuf import option_text, parse
 
 GOLDEN: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("golden.json").read_text())
 
@@ -147,3 +148,48 @@ def test_a_type_that_is_used_without_an_import_is_imported_in_the_descriptor() -
     )
     assert sorted(schema.descriptor.dependency) == ["google/protobuf/timestamp.proto", "n.proto"]
     assert list(schema.linked())[-1] == "default"
+
+
+EXTENSIONS = """syntax = "proto3"; import "google/protobuf/descriptor.proto";
+    message Meta { repeated string tags = 1; string doc = 2; Meta inner = 3; }
+    extend google.protobuf.FileOptions { Meta meta = 50000; }
+    """
+
+
+def test_the_settings_of_one_message_are_merged_into_one_option() -> None:
+    text = (
+        EXTENSIONS
+        + """
+        option (meta) = {tags: "a" doc: "first" inner: {tags: "x" doc: "y"}};
+        option (meta).tags = "b"; option (meta).tags = "a"; option (meta).doc = "last";
+        option (meta).inner.tags = "z"; option (meta).inner = {inner: {doc: "deep"}};"""
+    )
+    assert (
+        """option (meta) = {
+  doc: "last",
+  inner: {
+    doc: "y",
+    inner: {
+      doc: "deep"
+    },
+    tags: [
+      "x",
+      "z"
+    ]
+  },
+  tags: [
+    "a",
+    "b"
+  ]
+};"""
+        in parse(text).normalized().text
+    )
+
+
+def test_the_settings_of_one_message_are_merged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each setting compared all those before it: a schema of 39 KB took 4 s."""
+    join = Mock(wraps=option_text.joined)
+    monkeypatch.setattr(option_text, "joined", join)
+    text = EXTENSIONS + "".join(f'option (meta).tags = "{number}";' for number in range(100))
+    assert parse(text).normalized().text.count('    "') == 100
+    assert join.call_count == 1
