@@ -450,6 +450,10 @@ REGEX_PROGRAM_SIZE_MIN = 2_000
 REGEX_CHARACTERS_MAX = 10_000
 REGEXES_PER_SCHEMA_MAX = 1_000
 
+# A Protobuf schema, as it is sent and with its lines indented. A larger one does not fit into a record of the topic for
+# schemas, and would keep the registry busy for long: with 90 levels, indentation makes a text a hundred times as long.
+PROTOBUF_CHARACTERS_MAX = 2 * MIB
+
 # Schemas that a client of a registry remembers, by id, by version and by text. Programs use tens of them, of a few
 # kilobytes each.
 REGISTRY_CACHE_COUNT = 1_000

@@ -99,6 +99,15 @@ class SchemaParser:
             self._cache.add(key, schema, is_new=is_new)
         return schema
 
+    def normalized(self, schema: Schema) -> Schema:
+        """Return the normal form of a schema. Raises `RegistryError` if it is too long."""
+        try:
+            return schema.normalized()
+        except InvalidSchema as error:
+            raise RegistryError(
+                Code.INVALID_SCHEMA, f"Invalid schema of type {schema.type}, details: {error}"
+            ) from error
+
     def find_parsed(
         self, subject: str, kind: SchemaType, text: str, references: Sequence[Reference] = ()
     ) -> Schema | None:

@@ -156,7 +156,7 @@ def canonicalize(parser: SchemaParser, draft: Draft, *, normalize: bool, is_new:
     """Return the parsed schema of a draft, and the draft with the text that the registry would store."""
     schema = parser.parse(draft.subject, draft.type, draft.text, draft.references, is_new=is_new)
     if normalize:
-        schema = schema.normalized()
+        schema = parser.normalized(schema)
     return schema, replace(draft, text=schema.text)
 
 

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
+from tailrace.base.limits import PROTOBUF_CHARACTERS_MAX
+from tailrace.schema.language import InvalidSchema
 from tailrace.schema.protobuf.element import Field, Literal, Message, Option, OptionValue
 from tailrace.schema.protobuf.scope import Scope
 
@@ -24,8 +26,14 @@ _PRECISION = 400
 
 
 def indented(text: str) -> str:
-    """Return the lines of a text, each two blanks further to the right."""
-    return "".join(f"  {line}\n" for line in text.rstrip("\n").split("\n"))
+    """Return the lines of a text, each two blanks further to the right. Raises InvalidSchema if they get too long."""
+    lines = text.rstrip("\n").split("\n")
+    if len(text) + 2 * len(lines) > PROTOBUF_CHARACTERS_MAX:
+        raise InvalidSchema(
+            f"with its lines indented, the Protobuf schema has more than {PROTOBUF_CHARACTERS_MAX} characters; "
+            "nest messages and the values of options less deeply"
+        )
+    return "".join(f"  {line}\n" for line in lines)
 
 
 def quoted(text: str) -> str:

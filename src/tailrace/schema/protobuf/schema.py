@@ -9,6 +9,7 @@ from typing import Self
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
+from tailrace.base.limits import PROTOBUF_CHARACTERS_MAX
 from tailrace.schema.language import CompatibilityPolicy, Difference, Imports, InvalidSchema, SchemaType
 from tailrace.schema.protobuf.difference import Side, differences
 from tailrace.schema.protobuf.element import ProtoFile
@@ -21,9 +22,6 @@ from tailrace.schema.protobuf.scope import NameTable
 
 FILE_NAME = "default"
 """The name of the file in its descriptor, which Confluent's registry uses too: a schema itself has no name."""
-
-TEXT_CHARACTERS_MAX = 2 * 1024 * 1024
-"""A larger schema does not fit into a record of the topic for schemas, and would keep the registry busy for long."""
 
 _NO_IMPORTS: Imports = {}
 
@@ -40,13 +38,16 @@ def parse(text: str, imports: Imports = _NO_IMPORTS) -> "ProtobufSchema":
             raise InvalidSchema(f"import '{name}': {error}") from None
     schema = ProtobufSchema(files)
     schema.linked()
+    _ = schema.text  # which may be too long
     return schema
 
 
 def read_file(text: str) -> ProtoFile:
     """Return the declarations of a .proto file, or of a serialized descriptor in base64."""
-    if len(text) > TEXT_CHARACTERS_MAX:
-        raise InvalidSchema(f"a Protobuf schema has at most {TEXT_CHARACTERS_MAX} characters, and this one {len(text)}")
+    if len(text) > PROTOBUF_CHARACTERS_MAX:
+        raise InvalidSchema(
+            f"a Protobuf schema has at most {PROTOBUF_CHARACTERS_MAX} characters, and this one {len(text)}"
+        )
     if not _is_encodable(text):
         raise InvalidSchema("a Protobuf schema must be valid Unicode, and this one has half of a surrogate pair")
     try:

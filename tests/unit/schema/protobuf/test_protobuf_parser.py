@@ -316,3 +316,19 @@ def test_a_long_chain_of_imports_is_no_problem() -> None:
 def test_a_message_that_an_import_declares_too_is_refused() -> None:
     with pytest.raises(InvalidSchema, match="protobuf does not accept the file: duplicate symbol 'M'"):
         parse('import "a.proto"; message M { }', {"a.proto": "message M { }"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "option (a) = " + "{a: " * 85 + "{" + "b:1 " * 20_000 + "}" + "}" * 85 + ";",
+        "".join(f"message M{depth} {{ " for depth in range(85))
+        + "enum E { A = 0; "
+        + "".join(f"B{number} = {number}; " for number in range(1, 20_000))
+        + "}" * 86,
+    ],
+)
+def test_deep_nesting_does_not_multiply_the_text(text: str) -> None:
+    """Each level indented all lines within once more: 40 KB became 3 MB."""
+    with pytest.raises(InvalidSchema, match=r"with its lines indented, .* more than 2097152 characters; nest messages"):
+        parse('syntax = "proto3"; ' + text)
