@@ -454,6 +454,10 @@ REGEXES_PER_SCHEMA_MAX = 1_000
 # schemas, and would keep the registry busy for long: with 90 levels, indentation makes a text a hundred times as long.
 PROTOBUF_CHARACTERS_MAX = 2 * MIB
 
+# The name of a Protobuf package, and of a type with its package. Each reference to a type is looked for in each part of
+# the name around it. Names have some tens of characters, and those of generated files up to two hundred.
+PROTOBUF_NAME_CHARACTERS_MAX = 1_000
+
 # Schemas that a client of a registry remembers, by id, by version and by text. Programs use tens of them, of a few
 # kilobytes each.
 REGISTRY_CACHE_COUNT = 1_000

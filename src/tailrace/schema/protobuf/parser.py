@@ -4,6 +4,7 @@ It accepts what Confluent's registry accepts, and editions besides, so that both
 exist and numbers are allowed is checked later, when the whole file is known.
 """
 
+from tailrace.base.limits import PROTOBUF_NAME_CHARACTERS_MAX
 from tailrace.schema.protobuf.element import (
     FIELD_NUMBER_MAX,
     MAP_KEYS,
@@ -86,6 +87,8 @@ class _Parser:
         self._file.package = lexer.word("the name of the package")
         if self._file.package.count(".") >= DEPTH_MAX:
             raise lexer.error(f"the name of the package has more than {DEPTH_MAX} parts")
+        if len(self._file.package) > PROTOBUF_NAME_CHARACTERS_MAX:
+            raise lexer.error(f"the name of the package has more than {PROTOBUF_NAME_CHARACTERS_MAX} characters")
         lexer.require(";")
 
     def _read_import(self) -> None:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tailrace.base.limits import PROTOBUF_NAME_CHARACTERS_MAX
+from tailrace.schema.language import InvalidSchema
 from tailrace.schema.protobuf.element import Enum, Extend, Field, Message, ProtoFile
 
 T = TypeVar("T")
@@ -44,7 +46,10 @@ class NameTable:
 
     @classmethod
     def of(cls, files: Mapping[str, ProtoFile], base: "NameTable | None" = None) -> "NameTable":
-        """Collect the names of files. They win over those of `base`, and those of a later file over an earlier one."""
+        """Collect the names of files. They win over those of `base`, and those of a later file over an earlier one.
+
+        Raises InvalidSchema if the name of a type is too long.
+        """
         table = cls({}, {}) if base is None else cls(ChainMap({}, base.types), ChainMap({}, base.extensions))
         for name, file in files.items():
             package = file.package or ""
@@ -55,6 +60,11 @@ class NameTable:
     def _add_types(self, file: str, package: str, outer: str, elements: Iterable[Message | Enum]) -> None:
         for element in elements:
             named = NamedType(element, file, package, f"{outer}{element.name}")
+            if len(named.full_name) > PROTOBUF_NAME_CHARACTERS_MAX:
+                raise InvalidSchema(
+                    f"the full name of a type has {len(named.full_name)} characters of at most "
+                    f"{PROTOBUF_NAME_CHARACTERS_MAX}: {named.full_name[:100]}…"
+                )
             self.types[named.full_name] = named
             if isinstance(element, Message):
                 inner = f"{named.local_name}."

@@ -332,3 +332,20 @@ def test_deep_nesting_does_not_multiply_the_text(text: str) -> None:
     """Each level indented all lines within once more: 40 KB became 3 MB."""
     with pytest.raises(InvalidSchema, match=r"with its lines indented, .* more than 2097152 characters; nest messages"):
         parse('syntax = "proto3"; ' + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("package {name};", "line 2: the name of the package has more than 1000 characters"),
+        ("message {name} {{ }}", "the full name of a type has 1001 characters of at most 1000: aaa"),
+        ("package p; message M {{ enum {name} {{ A = 0; }} }}", "the full name of a type has 1005 characters"),
+    ],
+)
+def test_a_name_of_too_many_characters_is_refused(text: str, said: str) -> None:
+    """Each reference to a type was looked for below the whole name of the package, which could have 320 KB."""
+    file = 'syntax = "proto3";\n' + text
+    with pytest.raises(InvalidSchema) as error:
+        parse(file.format(name="a" * 1_001))
+    assert said in str(error.value)
+    parse(file.format(name="a" * 990))
