@@ -31,6 +31,10 @@ Subschemas = Literal["one", "list", "one or list", "map"]
 
 SHOWN_CHARACTERS_MAX = 200
 
+MEMO_VALUES_MAX = 1_000
+MEMO_CHARACTERS_MAX = 100
+"""Values of a keyword whose check is remembered as long as the process runs. Most are types and small numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Draft:
@@ -255,7 +259,8 @@ def _check_by(rule: Json, draft: Draft) -> Check:
     memo: dict[tuple[type, Json], str | None] = {}
 
     def check_scalar_once(value: Json) -> str | None:
-        if not isinstance(value, str | int) or len(memo) > 1_000:
+        is_short = isinstance(value, int) or (isinstance(value, str) and len(value) <= MEMO_CHARACTERS_MAX)
+        if not is_short or len(memo) > MEMO_VALUES_MAX:
             return checked(value)
         key = (type(value), value)
         if key not in memo:

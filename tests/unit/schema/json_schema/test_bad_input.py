@@ -1,6 +1,7 @@
 """Texts that are no schema, and schemas that are made to exhaust the registry."""
 
 import json
+import sys
 
 import pytest
 from tests.unit.schema.json_schema.test_parse import DRAFTS, refused
@@ -8,6 +9,7 @@ from tests.unit.schema.json_schema.test_parse import DRAFTS, refused
 from tailrace.base.limits import REGEX_CHARACTERS_MAX, REGEX_PROGRAMS_SIZE_MAX, REGEXES_PER_SCHEMA_MAX
 from tailrace.schema.json_schema import container, parse
 from tailrace.schema.json_schema.document import JSON_DEPTH_MAX
+from tailrace.schema.json_schema.draft import MEMO_CHARACTERS_MAX, TWENTY, _checks
 from tailrace.schema.json_schema.pattern import _Compiled
 from tailrace.schema.language import InvalidSchema
 
@@ -311,3 +313,12 @@ def test_the_names_of_properties_are_matched_with_a_bounded_number_of_patterns(
     matched.clear()
     assert kinds(["p" * 100_000]) == {"COMBINED_TYPE_SUBSCHEMAS_CHANGED"}
     assert len(matched) < 200
+
+
+def test_a_long_value_of_a_keyword_is_not_kept() -> None:
+    """A valid `$anchor` of 2 MB stayed in memory as long as the process ran."""
+    check = _checks(TWENTY)["$anchor"]
+    long, short = "a" * 2_000_000, "a" * MEMO_CHARACTERS_MAX
+    before = sys.getrefcount(long), sys.getrefcount(short)
+    assert check(long) is check(short) is None
+    assert (sys.getrefcount(long), sys.getrefcount(short) - 1) == before
