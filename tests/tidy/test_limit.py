@@ -8,7 +8,8 @@ import pytest
 from tests.tidy.tree import PACKAGE, parse, python_files
 
 LIMITS = [
-    PACKAGE / "base" / name for name in ("limits.py", "request_limits.py", "security_limits.py", "caller_limits.py")
+    PACKAGE / "base" / name
+    for name in ("limits.py", "request_limits.py", "schema_limits.py", "security_limits.py", "caller_limits.py")
 ]
 
 

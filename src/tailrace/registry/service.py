@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
-from tailrace.base.limits import REGISTRY_READ_THREADS_MAX
+from tailrace.base.schema_limits import REGISTRY_READ_THREADS_MAX
 from tailrace.client.error import ClientError
 from tailrace.protocol.errors import ApiError
 from tailrace.registry.core.error import Code, RegistryError

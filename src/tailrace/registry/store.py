@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from tailrace.aio import Producer
-from tailrace.base.limits import REGISTRY_REPLAY_TURN_BYTES_MAX
+from tailrace.base.schema_limits import REGISTRY_REPLAY_TURN_BYTES_MAX
 from tailrace.client.admin.core import Admin, NewTopic, ResourceType
 from tailrace.client.cluster import Cluster
 from tailrace.client.error import AuthenticationError, ClientError

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tailrace.base.limits import REGISTRY_DECIDING_S_MAX, REGISTRY_GROUP_COUNT_MAX
+from tailrace.base.schema_limits import REGISTRY_DECIDING_S_MAX, REGISTRY_GROUP_COUNT_MAX
 from tailrace.client.error import ClientError
 from tailrace.protocol.errors import ApiError, RemoteProtocolError
 from tailrace.registry.core.error import Code, RegistryError

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from tailrace.base.limits import REGISTRY_CONNECTIONS_IDLE_MAX, REGISTRY_REPLY_BYTES_MAX
 from tailrace.base.registry_address import RegistryAddress
+from tailrace.base.schema_limits import REGISTRY_CONNECTIONS_IDLE_MAX, REGISTRY_REPLY_BYTES_MAX
 from tailrace.client.backoff import Backoff
 from tailrace.schema.error import RegistryError, RegistryUnavailable
 from tailrace.schema.exchange import read_refusal, request_headers

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, Self
 
-from tailrace.base.limits import SCHEMA_NESTING_DEPTH_MAX
+from tailrace.base.schema_limits import SCHEMA_NESTING_DEPTH_MAX
 
 Imports = Mapping[str, str]
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from tailrace.base.limits import REGISTRY_CACHE_COUNT, SCHEMA_REFERENCES_MAX
+from tailrace.base.schema_limits import REGISTRY_CACHE_COUNT, SCHEMA_REFERENCES_MAX
 from tailrace.client.backoff import Backoff
 from tailrace.schema.cache import Cache
 from tailrace.schema.error import RegistryUnavailable

@@ -8,7 +8,7 @@ import math
 import re
 from decimal import Decimal
 
-from tailrace.base.limits import SCHEMA_NESTING_DEPTH_MAX
+from tailrace.base.schema_limits import SCHEMA_NESTING_DEPTH_MAX
 from tailrace.records.avro.type import InvalidAvroSchema, Json
 
 _TOKEN = re.compile(r'"|//|/\*')

@@ -6,7 +6,7 @@ A name may be used before it is defined, within one text. A text that defines a 
 import re
 from collections.abc import Callable, Mapping
 
-from tailrace.base.limits import SCHEMA_NESTING_DEPTH_MAX
+from tailrace.base.schema_limits import SCHEMA_NESTING_DEPTH_MAX
 from tailrace.base.sentinel import INT32_MAX
 from tailrace.records.avro.default import number_of, validate_defaults
 from tailrace.records.avro.json_text import dump, is_deeper_than, load, sorted_keys

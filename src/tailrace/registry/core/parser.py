@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from tailrace.base.limits import REGISTRY_PARSED_BYTES_MAX, REGISTRY_PARSED_COUNT_MAX
+from tailrace.base.schema_limits import REGISTRY_PARSED_BYTES_MAX, REGISTRY_PARSED_COUNT_MAX
 from tailrace.registry.core.error import Code, RegistryError
 from tailrace.registry.core.record import Entry
 from tailrace.registry.core.state import Place, State

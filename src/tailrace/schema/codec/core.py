@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tailrace.base.limits import REGISTRY_CACHE_COUNT
+from tailrace.base.schema_limits import REGISTRY_CACHE_COUNT
 from tailrace.records.schema_id import FRAME_SIZE
 from tailrace.schema.cache import Cache, raise_if_only_cached
 from tailrace.schema.error import CodecError

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import re2
 
-from tailrace.base.limits import (
+from tailrace.base.schema_limits import (
     REGEX_CHARACTERS_MAX,
     REGEX_PROGRAM_SIZE_MIN,
     REGEX_PROGRAMS_PER_SCHEMA_SIZE_MAX,

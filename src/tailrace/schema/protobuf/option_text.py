@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
-from tailrace.base.limits import PROTOBUF_CHARACTERS_MAX
+from tailrace.base.schema_limits import PROTOBUF_CHARACTERS_MAX
 from tailrace.schema.language import InvalidSchema
 from tailrace.schema.protobuf.element import Field, Literal, Message, Option, OptionValue
 from tailrace.schema.protobuf.scope import Scope

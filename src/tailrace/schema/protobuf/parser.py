@@ -4,7 +4,7 @@ It accepts what Confluent's registry accepts, and editions besides, so that both
 exist and numbers are allowed is checked later, when the whole file is known.
 """
 
-from tailrace.base.limits import PROTOBUF_NAME_CHARACTERS_MAX
+from tailrace.base.schema_limits import PROTOBUF_NAME_CHARACTERS_MAX
 from tailrace.schema.protobuf.element import (
     FIELD_NUMBER_MAX,
     MAP_KEYS,

@@ -9,7 +9,7 @@ from typing import Self
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from tailrace.base.limits import PROTOBUF_CHARACTERS_MAX
+from tailrace.base.schema_limits import PROTOBUF_CHARACTERS_MAX
 from tailrace.schema.language import CompatibilityPolicy, Difference, Imports, InvalidSchema, SchemaType
 from tailrace.schema.protobuf.difference import Side, differences
 from tailrace.schema.protobuf.element import ProtoFile

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tailrace.base.limits import PROTOBUF_NAME_CHARACTERS_MAX
+from tailrace.base.schema_limits import PROTOBUF_NAME_CHARACTERS_MAX
 from tailrace.schema.language import InvalidSchema
 from tailrace.schema.protobuf.element import Enum, Extend, Field, Message, ProtoFile
 

@@ -2,7 +2,7 @@
 
 from tests.unit.registry.core.registered import record
 
-from tailrace.base.limits import REGISTRY_PARSED_BYTES_MAX, REGISTRY_PARSED_COUNT_MAX
+from tailrace.base.schema_limits import REGISTRY_PARSED_BYTES_MAX, REGISTRY_PARSED_COUNT_MAX
 from tailrace.registry.core.parser import SchemaCache, SchemaParser
 from tailrace.registry.core.state import State
 from tailrace.schema import avro

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tests.unit.schema.json_schema.test_parse import DRAFTS, refused
 
-from tailrace.base.limits import REGEX_CHARACTERS_MAX, REGEX_PROGRAMS_SIZE_MAX, REGEXES_PER_SCHEMA_MAX
+from tailrace.base.schema_limits import REGEX_CHARACTERS_MAX, REGEX_PROGRAMS_SIZE_MAX, REGEXES_PER_SCHEMA_MAX
 from tailrace.schema.json_schema import container, parse
 from tailrace.schema.json_schema.document import JSON_DEPTH_MAX
 from tailrace.schema.json_schema.draft import MEMO_CHARACTERS_MAX, TWENTY, _checks
