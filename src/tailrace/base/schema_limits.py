@@ -49,6 +49,11 @@ REGISTRY_PARSED_BYTES_MAX = 4 * MIB
 REGISTRY_GROUP_COUNT_MAX = 100
 REGISTRY_DECIDING_S_MAX = 0.2
 
+# Resources of one batch of requests about associations, each of which is looked for among all associations, and the
+# schemas in the answer: the same schema of a megabyte can be asked for a thousand times. Half of what clients accept.
+REGISTRY_BATCH_COUNT_MAX = 1_000
+REGISTRY_BATCH_BYTES_MAX = 32 * MIB
+
 # Threads of a registry in which schemas are parsed and compared for reads. The event loop waits for the interpreter
 # behind each of them, 5 ms at most, so there are few.
 REGISTRY_READ_THREADS_MAX = 4

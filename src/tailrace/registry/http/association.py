@@ -1,5 +1,6 @@
 """Associations of topics with the subjects of their keys and values."""
 
+import json
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -8,6 +9,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from tailrace.base.schema_limits import REGISTRY_BATCH_BYTES_MAX, REGISTRY_BATCH_COUNT_MAX
 from tailrace.protocol.acl_code import Operation as Right
 from tailrace.registry.core import associate
 from tailrace.registry.core.associate import Resource, Step, Wanted, invalid
@@ -121,7 +123,23 @@ async def find_batch(
     request: Request, body: BatchSearchRequest, include_schemas: Annotated[Flag, Query(alias="includeSchemas")] = False
 ) -> Response:
     """List the associations of several resources."""
-    return answer({"results": [await _searched(request, each, include_schemas) for each in _required(body.requests)]})
+    results: list[dict[str, Any]] = []
+    size_bytes = 0
+    for each in _required(body.requests):
+        results.append(await _searched(request, each, include_schemas))
+        size_bytes += _schemas_size_bytes(results[-1])
+        if size_bytes > REGISTRY_BATCH_BYTES_MAX:
+            raise invalid(
+                "requests",
+                f"the schemas that the first {len(results)} find have more than {REGISTRY_BATCH_BYTES_MAX} bytes; "
+                "send fewer in one batch",
+            )
+    return answer({"results": results})
+
+
+def _schemas_size_bytes(result: dict[str, Any]) -> int:
+    associations = result.get("result", {}).get("associations", ())
+    return sum(len(json.dumps(each["schema"])) for each in associations if "schema" in each)
 
 
 async def _searched(request: Request, each: SearchRequest, include_schemas: bool) -> dict[str, Any]:
@@ -321,6 +339,10 @@ async def _operate(
 def _required(requests: list[T] | None) -> list[T]:
     if not requests:
         raise invalid("requests", "there are none")
+    if len(requests) > REGISTRY_BATCH_COUNT_MAX:
+        raise invalid(
+            "requests", f"there are {len(requests)} of at most {REGISTRY_BATCH_COUNT_MAX}; send fewer in one batch"
+        )
     return requests
 
 

@@ -1,5 +1,6 @@
 """Associations through the client of confluent-kafka, and batches, which that client does not have."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from confluent_kafka.schema_registry import (
     SchemaRegistryError,
 )
 from tests.unit.registry.answers.call import avro, get, post, register
-from tests.unit.registry.answers.record import ask
+from tests.unit.registry.answers.record import Answer, ask
 
 from tailrace.testing import Broker, SchemaRegistry
 
@@ -29,8 +30,8 @@ def registry(broker: Broker, request: pytest.FixtureRequest) -> Iterator[SchemaR
         yield running
 
 
-def created(*, name: str = "orders", identity: str = "id-1") -> AssociationCreateOrUpdateRequest:
-    value = AssociationCreateOrUpdateInfo(association_type="value", schema=Schema('"int"', "AVRO"))
+def created(*, name: str = "orders", identity: str = "id-1", schema: str = '"int"') -> AssociationCreateOrUpdateRequest:
+    value = AssociationCreateOrUpdateInfo(association_type="value", schema=Schema(schema, "AVRO"))
     return AssociationCreateOrUpdateRequest(
         resource_name=name,
         resource_namespace="cluster",
@@ -94,3 +95,23 @@ def test_a_trial_run_writes_nothing(registry: SchemaRegistry) -> None:
     assert ask(get("/subjects?deleted=true"), registry.url)["body"] == []
     assert ask(get("/associations/resources/cluster/-"), registry.url)["body"] == []
     assert ask(post("/associations", body), registry.url)["body"]["error_code"] == 42212
+
+
+def test_the_schemas_of_a_batch_are_bounded(client: SchemaRegistryClient, registry: SchemaRegistry) -> None:
+    """A thousand equal requests for a schema of a megabyte were answered with a gigabyte."""
+    text = json.dumps({"type": "fixed", "name": "F", "size": 1, "doc": "x" * 900_000})
+    client.create_association(created(schema=text))
+    found = {"resourceName": "orders", "resourceNamespace": "cluster"}
+
+    def batch(count: int, path: str = "/associations:batchGet?includeSchemas=true") -> Answer:
+        return ask(post(path, {"requests": [found] * count}), registry.url)
+
+    assert len(batch(30)["body"]["results"]) == 30
+    refused = batch(100)
+    assert refused["status"] == 422
+    assert refused["body"]["message"] == (
+        "Invalid association: requests: the schemas that the first 38 find have more than 33554432 bytes; "
+        "send fewer in one batch"
+    )
+    assert len(batch(1_000, "/associations:batchGet")["body"]["results"]) == 1_000
+    assert "there are 1001 of at most 1000" in batch(1_001, "/associations:batchGet")["body"]["message"]
