@@ -277,6 +277,9 @@ class _Opening:
             self._epochs.clear()
             self._producers.restore(())
             self._create_segment(self._start_offset)
+            if self._start_offset > 0:
+                # The checkpoint of log starts leaves out what the name of the first segment tells.
+                self._fs.sync_directory(self._directory)
         elif self._has_gaps:
             self._begin_behind_gaps()
         elif not is_clean and self._segments[-1].size_bytes == 0:

@@ -1,10 +1,13 @@
 """Opening logs: nothing is read after a clean stop, everything is checked after another."""
 
+from random import Random
+
 import pytest
 from tests.unit.storage.workbench import Workbench
 
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.memory_fs import MemoryFileSystem
 from tailrace.storage.retention import delete_files
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
@@ -355,3 +358,16 @@ def test_without_flush_messages_no_opening_waits_for_the_disk(bench: Workbench) 
     bench.append(bench.open(), b"a")
     bench.fs.kill()
     assert bench.open().recovery_point == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_log_that_had_to_begin_at_its_start_offset_still_does_after_a_power_loss(seed: int) -> None:
+    """The checkpoint of log starts left the offset to the name of the first segment, which was not on the disk."""
+    bench = Workbench(MemoryFileSystem(Random(seed)))
+    log = bench.open(SMALL)
+    bench.append(log, b"deleted")
+    log.flush()
+    bench.fs.kill()
+    assert bench.open(SMALL, log_start_offset=12).log_start_offset == 12
+    bench.fs.lose_power()
+    assert bench.open(SMALL).log_start_offset == 12
