@@ -86,7 +86,7 @@ class Log:
         # How often names were added to the folder, and the value of that count at the last sync of the folder.
         self._name_count = 1
         self._synced_name_count = 0
-        self._is_closed = False
+        self.is_closed = False
         self._saved = (segments[-1], log_end_offset) if is_saved else None
         folder.unflushed.note(self)
 
@@ -111,7 +111,7 @@ class Log:
         last_offset = base_offset + header.last_offset_delta
         size_bytes = header.batch_length + LOG_OVERHEAD
         invariant(len(batch) == size_bytes, "one whole batch is appended")
-        if self._folder.failure is not None or self._is_closed:
+        if self._folder.failure is not None or self.is_closed:
             self._refuse_append()
         try:
             segment = self._active
@@ -141,7 +141,7 @@ class Log:
         self._folder.check()
 
     def _refuse_append(self) -> None:
-        invariant(not self._is_closed, f"the log {self.directory} is closed")
+        invariant(not self.is_closed, f"the log {self.directory} is closed")
         self._folder.check()
 
     def roll(self) -> Segment:
@@ -188,7 +188,7 @@ class Log:
             return self._locate(offset, size_bytes_max, up_to_offset, min_one_batch)
         except StorageError as error:
             # The files of a deleted partition are gone, which is not a disk failure.
-            if not self._is_closed:
+            if not self.is_closed:
                 self._folder.note(error)
             raise
 
@@ -295,7 +295,7 @@ class Log:
     @property
     def is_flush_awaited(self) -> bool:
         """Whether a flush is due, or will become due through `flush.ms`."""
-        return (self.has_unflushed_segment or self.config.flush_ms != INT64_MAX) and not self._is_closed
+        return (self.has_unflushed_segment or self.config.flush_ms != INT64_MAX) and not self.is_closed
 
     @property
     def checkpoint_offset(self) -> int:
@@ -454,7 +454,7 @@ class Log:
 
     def close(self) -> None:
         """Write and sync everything, so that the next start need not scan the log."""
-        if self._is_closed:
+        if self.is_closed:
             return
         self.swaps.finish()
         with passing_over_shortage():
@@ -494,6 +494,6 @@ class Log:
             segment.release()
 
     def _retire(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         self.on_truncation = lambda: None
         self.swaps.close()

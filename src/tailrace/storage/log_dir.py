@@ -262,6 +262,23 @@ class LogDir:
                 self._deleted[self._move_away(topic, partition, DELETE_SUFFIX)] = due_ms
             self._folder.fs.sync_directory(self.path)
 
+    def reopen(self, topic: str, partition: int) -> Log:
+        """Open the log of a partition again that could not be deleted, because it is needed after all."""
+        key = topic, partition
+        old = self.logs[key]
+        with self._folder.judging():
+            log = open_log(
+                self._folder,
+                old.directory,
+                self._clock,
+                old.config,
+                log_start_offset=old.log_start_offset,
+                recovery_point=old.checkpoint_offset,
+                cleaner_offset=old.cleaner_offset,
+            )
+        self._add(key, log)
+        return log
+
     def set_aside(self, topic: str, partition: int) -> str:
         """Rename a partition whose topic does not exist, as Kafka does. It is never deleted automatically."""
         with self._folder.judging():

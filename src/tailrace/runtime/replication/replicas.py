@@ -8,7 +8,7 @@ of a deleted topic serve nothing from then on: there may soon be another topic o
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -87,6 +87,7 @@ class Replicas:
         self.moved: set[Partition] = set()
         self._changes: asyncio.Queue[Sequence[Record]] = asyncio.Queue()
         self._told: set[tuple[str, int]] = set()  # logs that could not be opened, whose error was logged
+        self._undeleted: dict[str, set[int]] = {}  # logs that could not be deleted
 
     def listen_roles(self, listener: Callable[[Partition], None]) -> None:
         """Call `listener` when this broker starts or stops to lead a partition, or leads it in another epoch."""
@@ -156,7 +157,8 @@ class Replicas:
         self.on_records([ConfigRecord(ConfigKind.TOPIC, name, {}) for name in {*self._image.topics, *self._topics}])
 
     def retry_missing(self) -> None:
-        """Queue topics with logs that could not be opened; a full disk may have room again."""
+        """Queue topics with logs that could not be opened or deleted; a full disk may have room again."""
+        self.on_records([ConfigRecord(ConfigKind.TOPIC, name, {}) for name in self._undeleted])
         for topic in self._image.topics.values():
             here = self._topics.get(topic.name, {})
             if any(
@@ -196,12 +198,14 @@ class Replicas:
             await self._remove_unassigned(topic)
             await self._add_missing(topic, config)
             self._update(topic, config)
+        elif name in self._undeleted:
+            await self._delete(name, ())
 
     async def _remove(self, name: str) -> None:
         removed = self._topics.pop(name)
         for partition in removed.values():
             self._retire(partition)
-        await self._in_worker(self._delete_logs, name, list(removed))
+        await self._delete(name, removed)
 
     async def _remove_unassigned(self, topic: Topic) -> None:
         """Remove partitions that were reassigned to other brokers."""
@@ -209,8 +213,15 @@ class Replicas:
         gone = [index for index in here if self._broker_id not in topic.assignment[index]]
         for index in gone:
             self._retire(here.pop(index))
-        if gone:
-            await self._in_worker(self._delete_logs, topic.name, gone)
+        if gone or topic.name in self._undeleted:
+            await self._delete(topic.name, gone)
+
+    async def _delete(self, name: str, indexes: Collection[int]) -> None:
+        """Delete logs of a topic, and those that could not be deleted before unless they are in use again."""
+        doomed = {*indexes, *self._undeleted.pop(name, ())} - self._topics.get(name, {}).keys()
+        await self._in_worker(self._delete_logs, name, sorted(doomed))
+        if left := {index for index in doomed if self._has_log(name, index)}:
+            self._undeleted[name] = left
 
     def _retire(self, partition: Partition) -> None:
         if partition.is_retired:
@@ -347,6 +358,7 @@ class Replicas:
         for log_dir in self._log_dirs:
             if log := log_dir.logs.get(key):
                 if log_dir.topic_ids.get(key, topic.topic_id) == topic.topic_id:
+                    log = log_dir.reopen(*key) if log.is_closed else log
                     found.append((key in log_dir.topic_ids, log.log_end_offset, log))
                 else:
                     # It belongs to a topic of the same name that was deleted while this broker was down.

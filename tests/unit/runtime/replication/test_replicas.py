@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -226,6 +227,35 @@ async def test_with_room_again_the_next_change_of_the_topic_makes_what_is_missin
             ConfigKind.TOPIC, "t", lambda _: {"retention.ms": "1"}, validate_only=False
         )
         assert append(broker.replicas.get("t", 0)) == 0
+
+
+async def test_with_room_again_a_topic_is_deleted_that_could_not_be() -> None:
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker, "t", 2)
+        machine.fs.hook = failing(errno.ENOSPC, "rename", "/data/t-0")
+        await broker.controller.delete_topic("t")
+        machine.fs.hook = None
+        await broker.care.checkpoint()
+        await broker.replicas.settled()
+        names = [entry.name for entry in machine.fs.list_directory("/data") if entry.is_directory]
+        assert [name.endswith("-delete") for name in names] == [True, True]
+
+
+async def test_a_replica_that_could_not_be_deleted_comes_back_to_its_broker() -> None:
+    """It came back with the log that was closed for the deletion, and went offline as soon as that was used."""
+    machine = BrokerInMemory()
+    async with machine.running() as broker:
+        await create(broker)
+        append(broker.replicas.get("t", 0))
+        topic = broker.image.topics["t"]
+        machine.fs.hook = failing(errno.ENOSPC, "rename", "/data/t-0")
+        broker.image.topics["t"] = replace(topic, assignment=((broker.broker_id + 1,),))
+        await broker.replicas.reconcile("t")
+        assert absence(broker, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.image.topics["t"] = topic
+        await broker.replicas.reconcile("t")
+        assert append(broker.replicas.get("t", 0)) == 1
 
 
 async def test_a_broken_disk_leaves_the_other_ones_in_use() -> None:
