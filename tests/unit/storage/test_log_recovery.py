@@ -371,3 +371,20 @@ def test_a_log_that_had_to_begin_at_its_start_offset_still_does_after_a_power_lo
     assert bench.open(SMALL, log_start_offset=12).log_start_offset == 12
     bench.fs.lose_power()
     assert bench.open(SMALL).log_start_offset == 12
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_aborted_transaction_is_known_after_a_power_loss_behind_a_roll(seed: int) -> None:
+    """A clean stop had flushed the index. The roll after it wrote the same again, and the power loss left nothing."""
+    bench = Workbench(MemoryFileSystem(Random(seed)))
+    log = bench.open(SMALL)
+    bench.transact(log, 7, b"aborted")
+    bench.end(log, 7)
+    log.close()
+    end_offset = log.log_end_offset
+    log = bench.open(SMALL, recovery_point=end_offset, is_clean=True)
+    known = log.aborted_transactions(0, end_offset)
+    log.roll()
+    bench.fs.lose_power()
+    assert known
+    assert bench.open(SMALL, recovery_point=end_offset).aborted_transactions(0, end_offset) == known

@@ -473,11 +473,14 @@ class Segment(SegmentFile):
 
     def write_transaction_index(self, write: "Callable[[FileSystem, str, bytes], None] | None" = None) -> None:
         """Write the transaction index if it is loaded; without entries there is no file, as in Kafka."""
-        index = self._transaction_index
+        index, fs, path = self._transaction_index, self._folder.fs, self.path(TRANSACTION_INDEX_SUFFIX)
         if index is not None and len(index):
-            (write or write_atomically)(self._folder.fs, self.path(TRANSACTION_INDEX_SUFFIX), index.encode())
+            data = index.encode()
+            # A power loss may take a file that is written again. Without it, no transaction counts as aborted.
+            if fs.read_file(path) != data:
+                (write or write_atomically)(fs, path, data)
         elif index is not None:
-            self._folder.fs.remove(self.path(TRANSACTION_INDEX_SUFFIX))
+            fs.remove(path)
 
     def index_paths(self) -> list[str]:
         return [self.path(suffix) for suffix in INDEX_SUFFIXES]
