@@ -42,6 +42,7 @@ class DiskFaults:
         room_bytes, seconds = random.choice(_ROOM_BYTES), random.choice(_LENGTHS_S)
         self._world.note(f"the disk of {broker.host} has room for {room_bytes} bytes for {seconds:g} s")
         broker.fs.capacity_bytes = broker.fs.used_bytes() + room_bytes
+        broker.fs.is_spared = lambda: self._needs_room(broker)
         self._world.loop.call_later(seconds, lambda: self._empty(broker))
 
     def _empty(self, broker: SimBroker) -> None:
@@ -58,10 +59,17 @@ class DiskFaults:
 
         def fail(operation: str, path: str) -> OSError | None:
             is_failing = operation in _WRITES and _is_in(path, folder) and self._world.loop.time() < ends_s
-            return _error(errno.ENOSPC) if is_failing else None
+            return _error(errno.ENOSPC) if is_failing and not self._needs_room(broker) else None
 
         broker.fail_calls(fail)
         self._world.loop.call_later(seconds, lambda: self._repair_later(broker))
+
+    def _needs_room(self, broker: SimBroker) -> bool:
+        """Whether a broker must get room, because it must not be killed now.
+
+        Without room a stop is as unclean as a kill, and a start that fails removes the mark of the clean stop before.
+        """
+        return (broker.is_stopping or broker.broker is None) and self._loses_power(broker, False) is None
 
     # --- disks that fail
 

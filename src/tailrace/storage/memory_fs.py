@@ -74,6 +74,7 @@ class MemoryFileSystem:
         self.random = random or Random(0)
         self.hook: Hook | None = None
         self.capacity_bytes: int | None = None
+        self.is_spared: Callable[[], bool] = lambda: False  # whether there is room in spite of the capacity
         self.is_cold = False
         self.call_count = 0
         self.bytes_read = 0
@@ -127,7 +128,7 @@ class MemoryFileSystem:
         """Write to a file, or only a part of the data if the disk is full or the hook returns an error."""
         error = self._decide(operation, path)
         room = len(data)
-        if self.capacity_bytes is not None:
+        if self.capacity_bytes is not None and not self.is_spared():
             growth_max = self.capacity_bytes - self.used_bytes()
             room = min(room, max(0, len(content.data) + growth_max - position))
         if error is not None:
